@@ -59,7 +59,7 @@ class BanditSettings(EnvSettings):
 
 
 class Bandit(TextEnv):
-    """Pull one of two arms. The seed determines the order of the names in the text and among the actions."""
+    """Pull one of two arms. The seed determines the order of the names, both in the text and among the actions."""
 
     Settings: ClassVar[type[EnvSettings]] = BanditSettings
     trusted = True
@@ -117,13 +117,13 @@ class Bandit(TextEnv):
         return self.render(), self._paid, True, False, self._info(valid=True)
 
     def render(self) -> str:
-        """The arms in order; after the pull, its reward."""
+        """Describe the arms in order, and after the pull its reward."""
         if self._pulled is not None:
             return f"{self._pulled}: {self._paid} points"
         return f"Arms: {', '.join(self._arms)}"
 
     def board(self) -> ArmsBoard:
-        """The arms in the order of the text."""
+        """Return the arms in the order of the text."""
         return ArmsBoard(
             arms=[
                 Arm(name=name, pulls=1, total=self._paid, last=self._paid) if name == self._pulled else Arm(name=name)
@@ -133,11 +133,11 @@ class Bandit(TextEnv):
 
     @classmethod
     def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
-        """Names, order, pulls and payments of the arms."""
+        """Read claims about names, order, pulls and payments of the arms."""
         return read_bandit_claims(thought, board)
 
     def hint(self) -> Hint:
-        """The arm with the higher expected value, and that value. After the pull, whether it was the high arm."""
+        """Return the arm with the higher expected value, and that value; after the pull, whether it was that arm."""
         if self._pulled == self.settings.low_name:
             return Hint(value=0.0, solvable="no", reason="the low arm was pulled")
         if self._pulled is not None:
@@ -152,11 +152,11 @@ class Bandit(TextEnv):
     def _info(self, *, valid: bool) -> dict[str, Any]:
         success = self._pulled == self.settings.high_name
         pulled = self._pulled is not None
-        return {"success": success, "effective": pulled, "valid": valid, "actual": None}  # as in StepInfo
+        return {"success": success, "effective": pulled, "valid": valid, "actual": None}  # fields of StepInfo
 
 
 def _paper_instruction(first: str, second: str) -> str:
-    """The content of the paper's prompt (appendix E.1), which leaves the pay of the arms to their names."""
+    """Return the content of the paper's prompt (appendix E.1), in which only the names hint at the arms' pay."""
     return (
         f"This is a game with a bandit: earn as much as you can by your choice of an arm. There are two arms, {first} "
         f"and {second}. Each pays by a distribution of its own, which its name has to do with. Think about what each "

@@ -28,20 +28,20 @@ class ToolSpec(BaseModel):
 
     @property
     def properties(self) -> dict[str, dict[str, Any]]:
-        """Argument → its schema, in the order of the definition."""
+        """Return argument → its schema, in the order of the definition."""
         properties = self.parameters.get("properties")
         if not isinstance(properties, dict):
             return {}
         return {name: schema if isinstance(schema, dict) else {} for name, schema in properties.items()}
 
     def definition(self) -> dict[str, Any]:
-        """The definition as chat templates and APIs take it."""
+        """Return the definition in the form of chat templates and APIs."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
 
 _GROUND = {"wall", "empty", "frozen", "floor", "no sticker"}
-"""Meanings of symbols that fill a grid, whose places nobody asks for."""
+"""Meanings of symbols that fill a grid, so that a list of their places is useless."""
 
 
 class EnvSpec(BaseModel):
@@ -69,11 +69,11 @@ class EnvSpec(BaseModel):
 
     @property
     def has_grid(self) -> bool:
-        """Whether the text state contains rows of cells, one symbol of the vocabulary each."""
+        """True if the text state contains rows of cells, one symbol of the vocabulary each."""
         return bool(self.vocabulary) and all(len(symbol) == 1 for symbol in self.vocabulary)
 
     def spaced(self, text: str) -> str:
-        """A text state with a space between the cells of its grid; text without a grid is returned unchanged.
+        """Return a text state with a space between the cells of its grid; text without a grid is unchanged.
 
         Tokenizers merge neighbouring characters such as `____`. With spaces between them, each cell is a token.
         """
@@ -82,7 +82,7 @@ class EnvSpec(BaseModel):
         return "\n".join(" ".join(line) if self._is_row(line) else line for line in text.split("\n"))
 
     def located(self, text: str) -> str:
-        """The same, with a line after each grid that lists its things by row and column from 1: `P 1,2. O 2,2 3,3.`
+        """Return the same with a line after each grid that lists things by row and column from 1: `P 1,2. O 2,2 3,3.`
 
         Small models copy a position from a text long before they can count it out on a grid.
         """
@@ -100,13 +100,13 @@ class EnvSpec(BaseModel):
         return bool(line) and self.vocabulary.keys() >= set(line)
 
     def _places(self, rows: Sequence[str]) -> str:
-        """Symbols in the order of the prompt, each with its places; symbols of the ground are left out."""
-        found = {
+        """List symbols in the order of the prompt, each with its places; symbols of the ground are left out."""
+        cells_by_symbol = {
             symbol: [f"{r + 1},{c + 1}" for r, row in enumerate(rows) for c, cell in enumerate(row) if cell == symbol]
             for symbol, meaning in self.vocabulary.items()
             if meaning not in _GROUND
         }
-        return " ".join(f"{symbol} {' '.join(places)}." for symbol, places in found.items() if places)
+        return " ".join(f"{symbol} {' '.join(places)}." for symbol, places in cells_by_symbol.items() if places)
 
 
 Tone = Literal[
@@ -126,12 +126,12 @@ Tone = Literal[
     "piece",
     "player",
 ]
-"""How a cell is drawn: `piece` and `player` as movable objects on the floor, all others as ground."""
+"""Style of a cell: `piece` and `player` are drawn as movable objects on the floor, all others as ground."""
 MAX_GLYPH = 4
 
 
 class Symbol(BaseModel):
-    """Meaning of a character of a grid. `glyph`: optional, a few characters drawn on the cell ("⚷", "A1", "2048")."""
+    """Meaning of a character in a grid. The optional `glyph` has a few characters for the cell ("⚷", "A1", "2048")."""
 
     name: str = Field(min_length=1, max_length=40)
     tone: Tone = "floor"
@@ -141,7 +141,7 @@ class Symbol(BaseModel):
 class GridBoard(BaseModel):
     """A grid, one character per cell. The theme defines the characters, or the board's own `legend`.
 
-    Characters missing in a legend are plain floor. An unknown theme without a legend is drawn as text.
+    Characters missing from a legend are plain floor. An unknown theme without a legend is drawn as text.
 
     `sokoban` (as in XSB files): `#` wall, space floor, `.` target, `$` box, `*` box on target, `@` player, `+` player
     on target. `frozen_lake`: space ice, `O` hole, `G` goal, `@` player, `X` player in a hole, `+` player on the goal.
@@ -170,7 +170,7 @@ class ArmsBoard(BaseModel):
 
 
 class PageItem(BaseModel):
-    """An item of a page. `action` is the action that uses it; without one it is a plain line."""
+    """An item of a page. `action` is the action that uses it; without an action it is a plain line."""
 
     text: str
     detail: str = Field(default="", description="Additional text, such as a price.")
@@ -197,7 +197,7 @@ class PageBoard(BaseModel):
 
 
 class TextBoard(BaseModel):
-    """Plain text, for environments without a drawable board, or with a grid that needs words, such as a question."""
+    """Plain text, for environments without a drawable board, or with a grid that needs text, such as a question."""
 
     kind: Literal["text"] = "text"
     text: str
@@ -208,11 +208,11 @@ Board = Annotated[GridBoard | ArmsBoard | PageBoard | TextBoard, Field(discrimin
 
 
 class Hint(BaseModel):
-    """Advice of a solver about the current state.
+    """A solver's advice about the current state.
 
-    `solvable` is "unknown" when the solver's budget ran out. `distance` counts actions of optimal play to success
-    (None where unsolvable, unknown or meaningless). `value` is the expected return or success probability of optimal
-    play where dynamics are random. `reason` says why the state is lost ("the box is in a corner").
+    `solvable` is "unknown" if the solver's budget ran out. `distance` counts actions of optimal play to success (None
+    if unsolvable, unknown or meaningless). `value` is the expected return or success probability of optimal play if
+    dynamics are random. `reason` says why the state is lost ("the box is in a corner").
     """
 
     actions: list[str] = Field(default_factory=list, description="Every best next action, best first.")
@@ -225,10 +225,10 @@ class Hint(BaseModel):
 class Claim(BaseModel):
     """A statement of a thought about the state, compared with the board.
 
-    `start` and `end` are characters of the thought (code points, from 0, end exclusive). `kind` is what it is about, a
-    name of envs.claims.kinds.CLAIM_KINDS; others count as "other". `actual` says how it really is; None for true ones.
-    `cells` are rows and columns of a grid, from 0, and `marks` names of arms or texts of a page's items: what viewers
-    highlight; `actual_cells` are where a misplaced thing really is. None where there is nothing.
+    `start` and `end` are characters of the thought (code points, from 0, end exclusive). `kind` is its subject, a name
+    in envs.claims.kinds.CLAIM_KINDS; others count as "other". `actual` describes the true state; None for true claims.
+    Viewers highlight `cells`, rows and columns of a grid from 0, and `marks`, names of arms or texts of a page's items;
+    `actual_cells` are the true cells of a misplaced thing. None if there is nothing to highlight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -253,7 +253,7 @@ class StepInfo(BaseModel):
 
 
 class CallRecord(BaseModel):
-    """A call of a tool and its result. `tool` is empty where the call cannot be read."""
+    """A tool call and its result. `tool` is empty if the call cannot be read."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -264,13 +264,13 @@ class CallRecord(BaseModel):
 
 
 class ToolStepInfo(StepInfo):
-    """`StepInfo` of an action that was a call of a tool."""
+    """`StepInfo` of an action that was a tool call."""
 
     call: CallRecord
 
 
 def checked_info(info: dict[str, Any]) -> dict[str, Any]:
-    """The info dictionary of a reset or step, validated. Raises ValidationError."""
+    """Validate the info dictionary of a reset or step. Raises ValidationError."""
     return (ToolStepInfo if "call" in info else StepInfo).model_validate(info).model_dump()
 
 
@@ -278,7 +278,7 @@ class TextEnv(gymnasium.Env[str, str]):
     """A Gymnasium environment whose observations and actions are text.
 
     `reset(seed=…, options={"dynamics_seed": …})`: `seed` determines the initial state, `dynamics_seed` (default:
-    derived from `seed`) all later randomness, so that trajectories of one group share the first and not the second. The
+    derived from `seed`) all later randomness, so that trajectories of a group share the former but not the latter. The
     info dictionaries of `reset` and `step` have the fields of `StepInfo`.
 
     `step` takes one action by name, case-insensitively. An unknown action costs nothing, changes nothing and is
@@ -286,10 +286,10 @@ class TextEnv(gymnasium.Env[str, str]):
 
     Attributes:
         Settings: model of the environment's settings.
-        trusted: every call is known to return promptly. Other environments run in a sandbox process with time-outs, so
-            that a hang or crash ends only its own trajectory.
-        variables: environment variables that the class reads; a sandbox process receives no others but basic ones.
-        env_spec: description of the environment (`spec` is Gymnasium's own registration record).
+        trusted: True if every call is known to return promptly. Other environments run in a sandbox process with
+            time-outs, so that a hang or crash ends only its trajectory.
+        variables: environment variables that the class reads; a sandbox process receives only these and basic ones.
+        env_spec: description of the environment (`spec` is Gymnasium's registration record).
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 4}  # type: ignore[misc]
@@ -301,18 +301,19 @@ class TextEnv(gymnasium.Env[str, str]):
 
     @classmethod
     def describe(cls, settings: EnvSettings) -> EnvSpec:
-        """Description with these settings, before an episode: what forms, pages and default budgets are made from.
+        """Describe the environment with these settings before an episode, for forms, pages and default budgets.
 
-        Here that of the default settings. An adapter, whose settings choose among many variants, overrides it.
+        By default this is the description with default settings. Adapters, whose settings choose among many variants,
+        override it.
 
         Raises:
-            ValueError: the variant cannot be made, by adapters.
+            ValueError: an adapter cannot make the variant.
         """
         return cls(cls.Settings()).env_spec
 
     @classmethod
     def variants(cls) -> dict[str, str]:
-        """Values of the setting `id`, each an environment of its own, with a few words about it; empty without any."""
+        """Return values of the setting `id`, each a separate environment, with a short text on each; {} without any."""
         return {}
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
@@ -323,21 +324,21 @@ class TextEnv(gymnasium.Env[str, str]):
 
     @abstractmethod
     def render(self) -> str:
-        """The text the policy reads."""
+        """Return the text that the policy reads."""
 
     @abstractmethod
     def board(self) -> GridBoard | ArmsBoard | PageBoard | TextBoard:
-        """The board that a viewer draws."""
+        """Return the board that a viewer draws."""
 
     @classmethod
     def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
-        """Statements of a thought about the state, each true or false; what is uncertain is left out.
+        """Return statements of a thought about the state, each true or false; uncertain statements are left out.
 
-        None: this environment compares nothing. Also called by the site, on boards of any age, so it must return
+        None if this environment compares nothing. The site also calls it, on boards of any age, so it must return
         promptly for any text.
 
         Args:
-            thought: as the policy wrote it.
+            thought: text of the policy.
             board: the state before the turn, which the policy had read.
         """
         return None
@@ -346,19 +347,19 @@ class TextEnv(gymnasium.Env[str, str]):
     def action_values(
         cls, board: GridBoard | ArmsBoard | PageBoard | TextBoard, settings: EnvSettings, actions_left: int
     ) -> dict[str, float] | None:
-        """By action: the chance of success if it is taken and best play follows, within the actions left.
+        """Return by action the chance of success if it is taken and optimal play follows within the actions left.
 
-        None: nothing is left to chance, or the chances are unknown; viewers then compare the hints before and after an
-        action. An action is judged by this expectation, so that a bad outcome of a good action is no mistake. Also
-        called by the site, on boards of any age, so it must return promptly.
+        None if nothing is random, or the chances are unknown; viewers then compare the hints before and after an
+        action. An action is judged by this expectation, so that a bad outcome of a good action is no mistake. The site
+        also calls it, on boards of any age, so it must return promptly.
 
         Args:
             board: the state before the action.
-            settings: of the environment.
-            actions_left: the agent's budget, this action included.
+            settings: settings of the environment.
+            actions_left: the agent's budget, including this action.
         """
         return None
 
     def hint(self) -> Hint | None:
-        """A solver's advice about the current state; None without a solver."""
+        """Return a solver's advice about the current state; None without a solver."""
         return None

@@ -1,6 +1,6 @@
 """Countdown environment: make an expression from all the numbers, each used once, that equals the target.
 
-Reward: 1 for the target, 0.1 for the right numbers with another value or none, 0 for other numbers.
+Reward: 1 for the target, 0.1 for the right numbers with another value or no value, 0 for other numbers.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Problem:
     target: int
 
     def reward(self, answer: str) -> float:
-        """Reward of an answer: 1, 0.1 or 0."""
+        """Return the reward of an answer: 1, 0.1 or 0."""
         if not self._uses_the_numbers(answer):
             return WRONG
         try:
@@ -96,7 +96,7 @@ class Problem:
             return WELL_FORMED
 
     def _uses_the_numbers(self, answer: str) -> bool:
-        """Whether the numbers in the answer are exactly those of the problem, in any order."""
+        """Return True if the numbers in the answer are exactly the problem's, in any order."""
         left = Counter(self.numbers)
         for match in _DIGITS.finditer(answer):
             digits = match.group()
@@ -106,20 +106,20 @@ class Problem:
         return not any(left.values())
 
     def solution(self, operators: Operators) -> str | None:
-        """An expression with reward 1; None if there is none with these operators."""
+        """Return an expression with reward 1; None if there is none with these operators."""
         return _solution(self.numbers, self.target, operators)
 
 
 @lru_cache(maxsize=4096)
 def _solution(numbers: tuple[int, ...], target: int, operators: Operators) -> str | None:
-    """Cached, since all trajectories of a group and every evaluation have the same problems."""
+    """Find a solution. Cached, since all trajectories of a group and every evaluation have the same problems."""
     if operators == "+-" and not signs_reach(numbers, target):
         return None
     return find_expression(numbers, target, operators)
 
 
 def make_problem(rng: SeededRng, settings: CountdownSettings) -> Problem:
-    """A problem whose target results from steps with integer values ≥ 0. Raises ValueError if none is found."""
+    """Make a problem whose target results from steps with integer values ≥ 0. Raises ValueError if none is found."""
     for _ in range(MAX_ATTEMPTS):
         count = settings.min_numbers + rng.below(settings.max_numbers - settings.min_numbers + 1)
         span = settings.largest - settings.smallest + 1
@@ -134,13 +134,13 @@ def make_problem(rng: SeededRng, settings: CountdownSettings) -> Problem:
 
 
 def _combine(rng: SeededRng, numbers: tuple[int, ...], operators: Operators) -> int:
-    """The value of a random expression of the numbers in which every step is an integer ≥ 0."""
+    """Return the value of a random expression of the numbers in which every step is an integer ≥ 0."""
     pool = list(numbers)
     while len(pool) > 1:
-        one, other = rng.sample(pool, 2)
-        pool.remove(one)
+        first, other = rng.sample(pool, 2)
+        pool.remove(first)
         pool.remove(other)
-        large, small = max(one, other), min(one, other)
+        large, small = max(first, other), min(first, other)
         steps = {"+": large + small, "-": large - small, "*": large * small}
         if small and large % small == 0:
             steps["/"] = large // small
@@ -149,7 +149,7 @@ def _combine(rng: SeededRng, numbers: tuple[int, ...], operators: Operators) -> 
 
 
 def read_problems(path: Path) -> tuple[Problem, ...]:
-    """The problems of a file, cached until it changes. Raises RecordsError naming file and line."""
+    """Return the problems in a file, cached until it changes. Raises RecordsError naming file and line."""
     return _read_problems(path, stamp(path))
 
 
@@ -229,14 +229,14 @@ class Countdown(TextEnv):
         return self.render(), self._paid, True, False, self._info()
 
     def render(self) -> str:
-        """Target and numbers; after the answer, its reward."""
+        """Return target and numbers, and after the answer its reward."""
         problem = self.problem
         if self._answer is not None:
             return f"Your answer get {self._paid:g} points."
         return f"Target: {problem.target}, nums: {list(problem.numbers)}"
 
     def board(self) -> TextBoard:
-        """Target and numbers; after the answer, the answer with its value."""
+        """Return target and numbers, and after the answer the answer with its value."""
         problem = self.problem
         lines = [f"Target  {problem.target}", f"Numbers {' '.join(map(str, problem.numbers))}"]
         if self._answer is not None:
@@ -245,12 +245,12 @@ class Countdown(TextEnv):
 
     @classmethod
     def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
-        """The target, the numbers, and the value of expressions."""
+        """Read claims about the target, the numbers, and the value of expressions."""
         return read_countdown_claims(thought, board)
 
     def hint(self) -> Hint:
-        """An expression that equals the target; if there is none, a well-formed one. After the answer, whether it was
-        right.
+        """Return an expression that equals the target; if there is none, a well-formed one. After the answer, say if it
+        was right.
         """
         if self._answer is not None:
             if self._paid == RIGHT:
@@ -264,13 +264,13 @@ class Countdown(TextEnv):
 
     @property
     def problem(self) -> Problem:
-        """The problem of this episode."""
+        """Return the problem of this episode."""
         if self._problem is None:
             raise ResetNeeded("call reset() first")
         return self._problem
 
     def _draw(self, rng: SeededRng) -> tuple[Problem, str]:
-        """A problem and its solution: generated, or a solvable one of the file."""
+        """Return a problem and its solution: generated, or a solvable problem from the file."""
         settings = self.settings
         if not settings.path:
             problem = make_problem(rng, settings)
@@ -291,7 +291,7 @@ class Countdown(TextEnv):
         )
 
     def _verdict(self, answer: str) -> str:
-        """The answer with its value, for the board."""
+        """Return the answer with its value, for the board."""
         text = answer if len(answer) <= 80 else f"{answer[:80]}…"
         if self._paid == WRONG:
             return f"{text}: not these numbers, each once"

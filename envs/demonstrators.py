@@ -32,22 +32,22 @@ class TurnPlan:
 
 
 Planner = Callable[[TextEnv, int], TurnPlan]
-"""Makes the plan for the current state with at most this many actions; none if the solver has no advice."""
+"""Plans at most this many actions for the current state; none if the solver has no advice."""
 
 MistakeRule = Callable[[TextEnv, np.random.Generator], str]
-"""Makes a random action that the environment can read and that is rarely the best."""
+"""Chooses a random action that the environment can read and that is rarely the best."""
 
 
 @dataclass(frozen=True)
 class Demonstrator:
-    """Good play and mistakes in an environment."""
+    """Optimal actions and mistakes in an environment."""
 
     plan: Planner
     mistake: MistakeRule
 
 
 def best_action(env: TextEnv) -> str | None:
-    """The solver's first choice; None without advice."""
+    """Return the solver's first choice; None without advice."""
     hint = env.hint()
     return hint.actions[0] if hint is not None and hint.actions else None
 
@@ -55,18 +55,18 @@ def best_action(env: TextEnv) -> str | None:
 # -- thoughts and actions ------------------------------------------------------------------------------------------
 
 
-def cells_of(board: GridBoard, symbols: str) -> list[Cell]:
-    """The cells, row and column from 0, that show one of these symbols."""
+def find_cells(board: GridBoard, symbols: str) -> list[Cell]:
+    """Return the cells, row and column from 0, that show one of these symbols."""
     return [(r, c) for r, row in enumerate(board.rows) for c, symbol in enumerate(row) if symbol in symbols]
 
 
 def at(cell: Cell) -> str:
-    """A cell as thoughts name it: row,column from 1."""
+    """Return a cell as named in thoughts: row,column from 1."""
     return f"{cell[0] + 1},{cell[1] + 1}"
 
 
-def grid_of(env: TextEnv) -> GridBoard:
-    """The board of an environment that has a grid."""
+def get_grid(env: TextEnv) -> GridBoard:
+    """Return the board of an environment that has a grid."""
     board = env.board()
     assert isinstance(board, GridBoard)
     return board
@@ -83,22 +83,24 @@ class Step:
     start: Cell
     end: Cell
     box: Cell | None
-    """Where a pushed box ends up; None if the player walks."""
+    """New cell of a pushed box; None if the player walks."""
 
 
 def solution(env: TextEnv) -> Iterator[Step]:
-    """The steps of the solver's solution of a Sokoban room; ends early where the solver has no advice."""
+    """Yield the steps of the solver's solution of a Sokoban room; ends early if the solver has no advice."""
     ahead = copy.deepcopy(env)
     while (hint := ahead.hint()) is not None and hint.actions:
-        before = grid_of(ahead)
+        grid_before = get_grid(ahead)
         ahead.step(hint.actions[0])
-        after = grid_of(ahead)
-        moved = set(cells_of(after, "$*")) - set(cells_of(before, "$*"))
-        yield Step(hint.actions[0], cells_of(before, "@+")[0], cells_of(after, "@+")[0], next(iter(moved), None))
+        after = get_grid(ahead)
+        moved = set(find_cells(after, "$*")) - set(find_cells(grid_before, "$*"))
+        yield Step(
+            hint.actions[0], find_cells(grid_before, "@+")[0], find_cells(after, "@+")[0], next(iter(moved), None)
+        )
 
 
 def legs(steps: Iterable[Step]) -> Iterator[list[Step]]:
-    """Splits a solution into legs: a way, then the straight run of pushes that it leads to."""
+    """Split a solution into legs: a walk, then the straight run of pushes that it leads to."""
     leg: list[Step] = []
     for step in steps:
         if leg and leg[-1].box and (step.box is None or step.action != leg[-1].action):
@@ -109,8 +111,8 @@ def legs(steps: Iterable[Step]) -> Iterator[list[Step]]:
         yield leg
 
 
-def push_of(leg: list[Step]) -> str:
-    """Names the direction of a leg's pushes, where they begin and where the box ends up; empty without a push."""
+def describe_push(leg: list[Step]) -> str:
+    """Describe a leg's pushes: their direction, and the box's first and last cells; empty without a push."""
     pushes = [step for step in leg if step.box]
     if not pushes or (end := pushes[-1].box) is None:
         return ""
@@ -118,24 +120,24 @@ def push_of(leg: list[Step]) -> str:
 
 
 def plan_sokoban(env: TextEnv, limit: int) -> TurnPlan:
-    """States all positions and the offset of a single box's target, then each run of pushes and its way cell by cell.
+    """State all positions and the offset of a single box's target, then each run of pushes and its way cell by cell.
 
     A small model cannot find a way without writing it down: every cell that it names is one step from the last.
     """
-    board = grid_of(env)
-    (player,), boxes, targets = cells_of(board, "@+"), cells_of(board, "$*"), cells_of(board, ".*+")
+    board = get_grid(env)
+    (player,), boxes, targets = find_cells(board, "@+"), find_cells(board, "$*"), find_cells(board, ".*+")
     offset = f": {_offset(boxes[0], targets[0])}" if len(boxes) == len(targets) == 1 else ""
     thought = f"I am at {at(player)}. Box {' '.join(map(at, boxes))}. Target {' '.join(map(at, targets))}{offset}."
     steps = list(itertools.islice(solution(env), limit))
     for leg in legs(steps):
-        thought += push_of(leg) + "".join(f" {step.action} to {at(step.end)}." for step in leg)
+        thought += describe_push(leg) + "".join(f" {step.action} to {at(step.end)}." for step in leg)
     return TurnPlan(thought, [step.action for step in steps])
 
 
 def plan_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:
-    """States all positions, then the way: cell by cell if the ice does not slip, otherwise the safest direction."""
-    board, hint = grid_of(env), env.hint()
-    (player,), goals, holes = cells_of(board, "@+X"), cells_of(board, "G+"), cells_of(board, "O")
+    """State all positions, then the way: cell by cell if the ice does not slip, otherwise the safest direction."""
+    board, hint = get_grid(env), env.hint()
+    (player,), goals, holes = find_cells(board, "@+X"), find_cells(board, "G+"), find_cells(board, "O")
     best = hint.actions[0] if hint and hint.actions else "Down"
     facts = f"I am at {at(player)}. Goal {at(goals[0])}."
     danger = f" Hole {' '.join(map(at, holes))}." if holes else ""
@@ -152,14 +154,14 @@ def plan_frozen_lake(env: TextEnv, limit: int) -> TurnPlan:
 
 
 def _offset(start: Cell, end: Cell) -> str:
-    """The way from one cell to another as the crow flies, in steps: `Down 1, Left 2`."""
+    """Return the offset from one cell to another in steps: `Down 1, Left 2`."""
     down, right = end[0] - start[0], end[1] - start[1]
     parts = [("Down", down), ("Up", -down), ("Right", right), ("Left", -right)]
     return ", ".join(f"{direction} {steps}" for direction, steps in parts if steps > 0) or "here"
 
 
 def plan_bandit(env: TextEnv, limit: int) -> TurnPlan:
-    """Names both arms, and pulls the one that pays more on average."""
+    """Name both arms, and pull the arm that pays more on average."""
     board, hint = env.board(), env.hint()
     assert isinstance(board, ArmsBoard)
     assert hint is not None
@@ -169,7 +171,7 @@ def plan_bandit(env: TextEnv, limit: int) -> TurnPlan:
 
 
 def plan_countdown(env: TextEnv, limit: int) -> TurnPlan:
-    """Repeats the task, and works out equations until one solves it; of more than two numbers, gives only that one."""
+    """Repeat the task, and work out equations until one solves it; for more than two numbers, only that equation."""
     assert isinstance(env, Countdown)
     problem, best = env.problem, best_action(env)
     task = env.render().replace("\n", " ")
@@ -187,7 +189,7 @@ def plan_countdown(env: TextEnv, limit: int) -> TurnPlan:
 
 
 def _equations(first: int, second: int) -> Iterator[tuple[str, int]]:
-    """The equations of two numbers whose values are natural numbers, each with its value: + - * /."""
+    """Yield the equations of two numbers whose values are natural numbers, each with its value: + - * /."""
     large, small = max(first, second), min(first, second)
     yield f"{first} + {second}", first + second
     yield f"{large} - {small}", large - small
@@ -206,7 +208,7 @@ _BUTTON_THOUGHTS = {
 
 
 def plan_page(env: TextEnv, limit: int) -> TurnPlan:
-    """Gives the purpose of the next search or click, in the words of the page."""
+    """Give the purpose of the next search or click, in the page's words."""
     board, best = env.board(), best_action(env)
     assert isinstance(board, PageBoard)
     if best is None:
@@ -233,19 +235,19 @@ _SUDOKU_THOUGHTS = {
 
 
 def plan_sudoku(env: TextEnv, limit: int) -> TurnPlan:
-    """Deduces one digit after the other, and gives the reason of each."""
+    """Deduce one digit after the other, with a reason for each."""
     ahead = copy.deepcopy(env)
     assert isinstance(ahead, Sudoku)
     thoughts, actions = [], list[str]()
     while len(actions) < limit and (deduction := ahead.deduction()) is not None:
-        actions.append(ahead.action_of(deduction.cell, deduction.digit))
+        actions.append(ahead.action_for(deduction.cell, deduction.digit))
         thoughts.append(f"{actions[-1]}: {_SUDOKU_THOUGHTS[deduction.reason]}.")
         ahead.step(actions[-1])
     return TurnPlan(" ".join(thoughts) or "The grid is full.", actions)
 
 
 def plan_2048(env: TextEnv, limit: int) -> TurnPlan:
-    """Gives the largest tile, and plans moves that suit whatever tiles appear between them."""
+    """Give the largest tile, and plan moves that suit any tiles that appear between them."""
     assert isinstance(env, Game2048)
     largest = 2 ** max(map(max, env.tiles))
     actions = env.plan(limit)
@@ -253,9 +255,9 @@ def plan_2048(env: TextEnv, limit: int) -> TurnPlan:
 
 
 def plan_from_hint(env: TextEnv, limit: int) -> TurnPlan:
-    """Verbalises the solver's hint and follows it.
+    """Verbalise the solver's hint and follow it.
 
-    If the distance is known, nothing is random and the plan has as many actions as a turn allows, else one.
+    If the distance is known and nothing is random, the plan has as many actions as a turn allows, else one.
     """
     hint = env.hint()
     if hint is None or not hint.actions:
@@ -281,7 +283,7 @@ def plan_from_hint(env: TextEnv, limit: int) -> TurnPlan:
 
 
 def random_action(env: TextEnv, rng: np.random.Generator) -> str:
-    """One of the environment's named actions, all equally likely."""
+    """Return one of the environment's named actions, all equally likely."""
     return str(rng.choice(env.env_spec.actions))
 
 
@@ -289,7 +291,7 @@ _NUMBER, _OPERATOR = re.compile(r"\d+"), re.compile(r"[-+*/]")
 
 
 def shuffled_equation(env: TextEnv, rng: np.random.Generator) -> str:
-    """The right equation with shuffled numbers and random operators: well formed and rarely right."""
+    """Return the right equation with shuffled numbers and random operators: well formed and rarely right."""
     equation = best_action(env) or ""
     numbers = iter([str(number) for number in rng.permutation(_NUMBER.findall(equation))])
     mixed = _NUMBER.sub(lambda _: next(numbers), equation)
@@ -297,14 +299,14 @@ def shuffled_equation(env: TextEnv, rng: np.random.Generator) -> str:
 
 
 def random_digit(env: TextEnv, rng: np.random.Generator) -> str:
-    """A random digit in a random cell of a Sudoku that was empty at the start."""
+    """Return a random digit in a random cell of a Sudoku that was empty at the start."""
     assert isinstance(env, Sudoku)
     blanks = [cell for cell, digit in enumerate(env.given) if not digit]
-    return env.action_of(int(rng.choice(blanks)), int(rng.integers(1, env.shape.size + 1)))
+    return env.action_for(int(rng.choice(blanks)), int(rng.integers(1, env.shape.size + 1)))
 
 
 def random_click(env: TextEnv, rng: np.random.Generator) -> str:
-    """A random click that the page offers; if only a search is possible, a search for a single word."""
+    """Return a random click that the page offers; if only a search is possible, a search for a single word."""
     board = env.board()
     assert isinstance(board, PageBoard)
     actions = [item.action for section in board.sections for item in section.items if item.action.startswith("click[")]
@@ -315,7 +317,7 @@ def random_click(env: TextEnv, rng: np.random.Generator) -> str:
 
 
 def answer_to_another_question(env: TextEnv, rng: np.random.Generator) -> str:
-    """The right answer of another episode of the environment: well formed and usually wrong here."""
+    """Return the right answer of another episode of the environment: well formed and usually wrong here."""
     seed = int(rng.integers(2**31))
     if env.hint() is None:
         return ""  # without a solver, no other episode has an answer either
@@ -348,10 +350,12 @@ DEMONSTRATORS: dict[str, Demonstrator] = {
 """Environments with their own demonstrator."""
 
 
-def demonstrator_of(env: TextEnv) -> Demonstrator:
-    """The demonstrator of an environment, whose solver may still have no advice."""
-    own = DEMONSTRATORS.get(env.env_spec.name)
-    return own or Demonstrator(plan_from_hint, random_action if env.env_spec.actions else answer_to_another_question)
+def find_demonstrator(env: TextEnv) -> Demonstrator:
+    """Return the demonstrator of an environment, whose solver may still have no advice."""
+    specific = DEMONSTRATORS.get(env.env_spec.name)
+    return specific or Demonstrator(
+        plan_from_hint, random_action if env.env_spec.actions else answer_to_another_question
+    )
 
 
 # -- examples -----------------------------------------------------------------------------------------------------
@@ -361,20 +365,20 @@ _FIRST_EXAMPLE = 2**32
 _TRIED = 20  # puzzles
 _SHOWN_ACTIONS = 2
 _SAME_PUZZLES = {"Boxoban": "Sokoban"}
-"""Environments whose puzzles take long to read or to solve → another one with the same thoughts and actions."""
+"""Environments with puzzles that take long to read or solve → another one with the same thoughts and actions."""
 
 
 def example_turns(name: str, settings: Mapping[str, Any], limit: int) -> list[TurnPlan]:
-    """Demonstrated turns of puzzles that no run plays, to show the format of an answer: always the same ones.
+    """Return demonstrated turns of puzzles that no run plays, to show the format of an answer: always the same turns.
 
-    A bandit has one turn for each arm, as a single one would give the solution away.
+    A bandit has one turn for each arm, as a single turn would give the solution away.
 
     Args:
-        name: of a registered environment.
-        settings: of the environment.
-        limit: of actions in a turn; the example has at most two, in order to be short.
+        name: a registered environment.
+        settings: settings of the environment.
+        limit: actions in a turn; the example has at most two, in order to be short.
     Returns:
-        Empty for environments without a demonstrator of their own.
+        An empty list for environments without a specific demonstrator.
     """
     name, settings = (_SAME_PUZZLES[name], {}) if name in _SAME_PUZZLES else (name, settings)
     if name not in DEMONSTRATORS:
@@ -397,12 +401,12 @@ def _arm_turns(env: TextEnv) -> list[TurnPlan]:
 
 
 def _example(env: TextEnv, wanted: int) -> list[TurnPlan]:
-    """The first plan with exactly that many actions, or else the beginning of the last one."""
-    plan = demonstrator_of(env).plan
+    """Return the first plan with exactly that many actions, or else the beginning of the last plan."""
+    plan = find_demonstrator(env).plan
     for seed in range(_FIRST_EXAMPLE, _FIRST_EXAMPLE + _TRIED):
         env.reset(seed=seed)
-        found = plan(env, wanted + 1)
-        if len(found.actions) == wanted:
-            return [found]
+        turn_plan = plan(env, wanted + 1)
+        if len(turn_plan.actions) == wanted:
+            return [turn_plan]
     beginning = plan(env, wanted)
     return [beginning] if beginning.actions else []

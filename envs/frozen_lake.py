@@ -1,6 +1,6 @@
 """FrozenLake environment: a random lake with holes and slippery ice, with advice by value iteration.
 
-Dynamics as in Gymnasium's FrozenLake: on slippery ice the intended direction and the two perpendicular ones have
+Dynamics as in Gymnasium's FrozenLake: on slippery ice the intended direction and both perpendicular directions have
 probability 1/3 each. Reward is 1 at the goal, else 0.
 """
 
@@ -59,7 +59,7 @@ class FrozenLakeSettings(EnvSettings):
 
 @dataclass(frozen=True)
 class Lake:
-    """A map and the cell where play starts. Cells are numbered row by row; `width` cells make a row."""
+    """A map and the cell where play starts. Cells are numbered row by row, with `width` cells in a row."""
 
     width: int
     height: int
@@ -68,7 +68,7 @@ class Lake:
     start: int
 
     def neighbour(self, cell: int, direction: int) -> int:
-        """The cell one step away; the same cell at the shore."""
+        """Return the cell one step away; the same cell at the shore."""
         row, column = divmod(cell, self.width)
         if direction == 0:
             column = max(column - 1, 0)
@@ -81,7 +81,7 @@ class Lake:
         return row * self.width + column
 
     def outcomes(self, cell: int, action: int, *, slippery: bool) -> list[int]:
-        """Possible next cells of an action, equally likely; holes and the goal are absorbing."""
+        """Return the possible next cells of an action, equally likely; holes and the goal are absorbing."""
         if cell in self.holes or cell == self.goal:
             return [cell]
         directions = ((action - 1) % 4, action, (action + 1) % 4) if slippery else (action,)
@@ -89,33 +89,33 @@ class Lake:
 
     @cached_property
     def _canvas(self) -> list[str]:
-        """Characters of the text without the player; cell c has index c + c // width."""
+        """Return the characters of the text without the player; cell c has index c + c // width."""
         signs = ["G" if cell == self.goal else "O" if cell in self.holes else "_" for cell in range(self.cells)]
         return list("\n".join("".join(signs[first : first + self.width]) for first in range(0, self.cells, self.width)))
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
+        """Return the number of cells."""
         return self.width * self.height
 
     def draw(self, player: int) -> str:
-        """The lake in the symbols of the vocabulary, one line per row."""
+        """Return the lake in the symbols of the vocabulary, one line per row."""
         text = self._canvas.copy()
         text[player + player // self.width] = "X" if player in self.holes else "√" if player == self.goal else "P"
         return "".join(text)
 
     def steps_to_goal(self) -> dict[int, int]:
-        """Fewest steps to the goal without slips, for every connected cell."""
+        """Return the fewest steps to the goal without slips, for every connected cell."""
         steps = {self.goal: 0}
         layer = [self.goal]
         while layer:
             next_layer = []
             for cell in layer:
                 for direction in range(4):
-                    before = self.neighbour(cell, direction)
-                    if before not in steps and before not in self.holes:
-                        steps[before] = steps[cell] + 1
-                        next_layer.append(before)
+                    previous = self.neighbour(cell, direction)
+                    if previous not in steps and previous not in self.holes:
+                        steps[previous] = steps[cell] + 1
+                        next_layer.append(previous)
             layer = next_layer
         return steps
 
@@ -138,7 +138,7 @@ def parse(text: str) -> Lake:
 
 
 def make_lake(rng: SeededRng, size: int, frozen: float) -> Lake:
-    """A random lake with start and goal, repeated until they are connected."""
+    """Return a random lake with start and goal, repeated until they are connected."""
     while True:
         holes = {cell for cell in range(size * size) if rng.uniform() >= frozen}
         start, goal = rng.sample(range(size * size), 2)
@@ -149,7 +149,7 @@ def make_lake(rng: SeededRng, size: int, frozen: float) -> Lake:
 
 @lru_cache(maxsize=64)
 def success_within(lake: Lake, slippery: bool, horizon: int) -> NDArray[np.float64]:
-    """(K + 1, cells) maximum probability of reaching the goal within k actions, by value iteration.
+    """Return (K + 1, cells) maximum probabilities of reaching the goal within k actions, by value iteration.
 
     K is the maximum of the horizon and the number of cells, so that every connected cell gets a value.
     """
@@ -168,7 +168,7 @@ def success_within(lake: Lake, slippery: bool, horizon: int) -> NDArray[np.float
 
 
 def _paper_instruction(*, slippery: bool) -> str:
-    """The content of the paper's prompt (appendix E.3)."""
+    """Return the content of the paper's prompt (appendix E.3)."""
     slips = " As the ice is slippery, you may move in another direction than you intend." if slippery else ""
     return (
         f"This is a FrozenLake puzzle. Keep out of the holes and get to the target.{slips} Example of an answer: "
@@ -227,37 +227,37 @@ class FrozenLake(TextEnv):
         name = self.action_space.name_of(action)
         if name is None:
             return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
-        before, direction = self._cell, ACTIONS.index(name)
+        previous_cell, direction = self._cell, ACTIONS.index(name)
         if self.settings.slippery:
             direction = (direction - 1 + self._dynamics.below(3)) % 4
-        self._cell = lake.neighbour(before, direction)
+        self._cell = lake.neighbour(previous_cell, direction)
         self._taken += 1
         arrived = self._cell == lake.goal
         terminated = arrived or self._cell in lake.holes
         truncated = not terminated and self._taken == self.settings.max_steps
         self._over = terminated or truncated
         actual = ACTIONS[direction] if ACTIONS[direction] != name else None
-        info = self._info(effective=self._cell != before, valid=True, actual=actual)
+        info = self._info(effective=self._cell != previous_cell, valid=True, actual=actual)
         return self.render(), float(arrived), terminated, truncated, info
 
     def render(self) -> str:
-        """The lake in the symbols of the vocabulary, one line per row."""
+        """Return the lake in the symbols of the vocabulary, one line per row."""
         return self.lake.draw(self._cell)
 
     def board(self) -> GridBoard:
-        """The lake in the characters of the frozen_lake theme."""
+        """Return the lake in the characters of the frozen_lake theme."""
         return GridBoard(theme="frozen_lake", rows=self.render().translate(_BOARD).split("\n"))
 
     @classmethod
     def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
-        """Positions, directions, distances, neighbours and counts of the things on the board."""
+        """Read claims about positions, directions, distances, neighbours and counts of the things on the board."""
         return read_grid_claims(thought, board)
 
     @classmethod
     def action_values(
         cls, board: GridBoard | ArmsBoard | PageBoard | TextBoard, settings: EnvSettings, actions_left: int
     ) -> dict[str, float] | None:
-        """Probability of reaching the goal after each action on slippery ice, by value iteration."""
+        """Return the probability of reaching the goal after each action on slippery ice, by value iteration."""
         if not (isinstance(board, GridBoard) and isinstance(settings, FrozenLakeSettings) and settings.slippery):
             return None
         rows = "\n".join(board.rows)
@@ -272,11 +272,11 @@ class FrozenLake(TextEnv):
         }
 
     def hint(self) -> Hint:
-        """All best next actions and the maximum probability of reaching the goal within the next `horizon` actions.
+        """Return all best next actions and the maximum probability of reaching the goal in the next `horizon` actions.
 
         The horizon starts at the current state, whatever actions were taken before, so that equal states get equal
         advice. Ties are broken by fewer actions; if the goal is beyond the horizon, the horizon is extended for the
-        choice and the value stays 0. `distance` is given only without slips.
+        choice and the value remains 0. `distance` is given only without slips.
         """
         lake, slippery = self.lake, self.settings.slippery
         if self._cell in lake.holes:
@@ -301,21 +301,21 @@ class FrozenLake(TextEnv):
 
     @property
     def lake(self) -> Lake:
-        """The map of this episode."""
+        """Return the map of this episode."""
         if self._lake is None:
             raise ResetNeeded("call reset() first")
         return self._lake
 
     @property
     def player(self) -> tuple[int, int]:
-        """Row and column of the player, counted from 0."""
+        """Return row and column of the player, counted from 0."""
         return divmod(self._cell, self.lake.width)
 
     @property
     def goal(self) -> tuple[int, int]:
-        """Row and column of the goal, counted from 0."""
+        """Return row and column of the goal, counted from 0."""
         return divmod(self.lake.goal, self.lake.width)
 
     def _info(self, *, effective: bool, valid: bool, actual: str | None = None) -> dict[str, Any]:
         success = self._cell == self.lake.goal
-        return {"success": success, "effective": effective, "valid": valid, "actual": actual}  # as in StepInfo
+        return {"success": success, "effective": effective, "valid": valid, "actual": actual}  # fields of StepInfo

@@ -1,7 +1,7 @@
 """Codes of the reasons why a state is lost, read from the sentences that environments write into `Hint.reason`.
 
 Journals store the sentence. Lists of attempts count and filter by the code, so that "the box is in a corner" and "a box
-is in a corner" are one reason, and numbers in a sentence do not make another one.
+is in a corner" are one reason, and numbers in a sentence do not create another one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LostReason:
-    """A reason: its code, a short label for lists, and the sentences it stands for."""
+    """A reason: its code, a short label for lists, and the sentences that express it."""
 
     code: str
     label: str
     sentences: re.Pattern[str]
     words: str = ""
-    """Further words by which people look for it."""
+    """Further search terms for it."""
 
 
 def _reason(code: str, label: str, sentences: str, words: str = "") -> LostReason:
@@ -26,7 +26,7 @@ def _reason(code: str, label: str, sentences: str, words: str = "") -> LostReaso
 
 
 OTHER = _reason("lost", "lost otherwise", "", "dead end stuck")
-"""A lost state whose sentence is not known: environments of other packages write their own."""
+"""A lost state with an unknown sentence: environments of other packages write their own."""
 LOST_REASONS = (
     _reason("box_corner", "box in a corner", r"(the|a) box is in a corner", "stuck cornered deadlock"),
     _reason("box_wall", "box against a wall", r"(the|a) box is against a wall", "stuck edge deadlock"),
@@ -46,5 +46,5 @@ LOST_REASONS = (
 
 
 def lost_reason(sentence: str) -> LostReason:
-    """The reason that an environment's sentence stands for; OTHER if none is known."""
+    """Return the reason that an environment's sentence expresses; OTHER if none is known."""
     return next((reason for reason in LOST_REASONS if reason.sentences.match(sentence)), OTHER)

@@ -49,20 +49,20 @@ class MetaMathQASettings(EnvSettings):
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions of a file, and the number of its records without an answer."""
+    """The questions in a file, and the number of its records without an answer."""
 
     questions: tuple[Question, ...]
     skipped: int
 
 
 def extract_answer(response: str) -> str | None:
-    """The text after the first "The answer is: " of a response; None without that mark."""
+    """Return the text after the first "The answer is: " in a response; None without that mark."""
     _, mark, answer = response.partition(MARK)
     return answer.strip() if mark else None
 
 
 def same_answer(one: str, other: str) -> bool:
-    """Whether two answers are equal without case and white space."""
+    """Return True if two answers are equal without case and white space."""
     return _normalized(one) == _normalized(other)
 
 
@@ -71,7 +71,7 @@ def _normalized(text: str) -> str:
 
 
 def read_questions(path: Path) -> Questions:
-    """The questions of a file, cached until it changes. Raises RecordsError naming file and line."""
+    """Return the questions in a file, cached until it changes. Raises RecordsError naming file and line."""
     return _read_questions(path, stamp(path))
 
 
@@ -93,7 +93,7 @@ def _read_questions(path: Path, _: tuple[int, int]) -> Questions:
 
 
 def _question(path: Path, line: int, record: dict[str, Any]) -> Question | None:
-    """The question of a record; None without an answer."""
+    """Return the question in a record; None without an answer."""
     query, response = record.get("query"), record.get("response")
     if not isinstance(query, str) or not isinstance(response, str):
         raise RecordsError(path, line, "a record needs the texts query and response, as in the public data set")
@@ -104,7 +104,7 @@ def _question(path: Path, line: int, record: dict[str, Any]) -> Question | None:
 
 
 class MetaMathQA(TextEnv):
-    """Answer a question in several attempts. `reset(options={"question": …, "answer": …})` sets a given one."""
+    """Answer a question in several attempts. `reset(options={"question": …, "answer": …})` sets a given question."""
 
     Settings: ClassVar[type[EnvSettings]] = MetaMathQASettings
     settings: MetaMathQASettings
@@ -155,12 +155,12 @@ class MetaMathQA(TextEnv):
         return self.render(), reward if self._solved else 0.0, self._solved, out_of_tries, info
 
     def render(self) -> str:
-        """The question; after an answer, also whether it was right."""
+        """Return the question, and after an answer also whether it was right."""
         text = self.question.text
         return f"{text}\n{RIGHT if self._solved else WRONG}" if self._answers else text
 
     def board(self) -> TextBoard:
-        """The question and all answers with their verdicts."""
+        """Return the question and all answers with their verdicts."""
         last = len(self._answers) - 1
         lines = [
             f"{answer[:80]}{'…' if len(answer) > 80 else ''}: {'right' if self._solved and n == last else 'wrong'}"
@@ -169,7 +169,7 @@ class MetaMathQA(TextEnv):
         return TextBoard(text="\n".join([self.question.text, *([""] if lines else []), *lines]))
 
     def hint(self) -> Hint:
-        """The answer and its reward now."""
+        """Return the answer and its reward now."""
         if self._solved:
             return Hint(value=0.0, distance=0)
         if self._over:
@@ -178,7 +178,7 @@ class MetaMathQA(TextEnv):
 
     @property
     def question(self) -> Question:
-        """The question of this episode, with its answer."""
+        """Return the question of this episode, with its answer."""
         if self._question is None:
             raise ResetNeeded("call reset() first")
         return self._question
@@ -189,11 +189,11 @@ class MetaMathQA(TextEnv):
 
     @property
     def _current_reward(self) -> float:
-        """Reward of a right answer now."""
+        """Return the reward of a right answer now."""
         return 0.5 ** len(self._answers)
 
     def _draw(self, rng: SeededRng) -> Question:
-        """A question of the file, or a generated one without a file."""
+        """Return a question from the file, or a generated one without a file."""
         path = self.settings.path or os.environ.get(VARIABLE)
         return rng.choice(read_questions(Path(path)).questions) if path else make_question(rng)
 

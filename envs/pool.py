@@ -1,4 +1,4 @@
-"""Environment pool: opens many environments of one kind, trusted ones in this process, the others in sandboxes."""
+"""Environment pool that opens many environments of one kind: trusted ones in this process, others in sandboxes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from envs import registry
 from envs.base import TextEnv
 from envs.sandbox.client import EnvironmentFailure, Sandbox, SandboxedEnv
 
-_MAX_CONCURRENT_RESETS = 16  # few enough that they do not delay each other past a time-out
+_MAX_CONCURRENT_RESETS = 16  # few enough not to delay each other past a time-out
 
 Start = tuple[int, int]
 """Seed of the initial state, seed of the dynamics."""
 
 
 def failure_message(error: Exception) -> str:
-    """The sentence recorded for a trajectory whose environment failed."""
+    """Return the sentence recorded for a trajectory whose environment failed."""
     reason = str(error) if isinstance(error, EnvironmentFailure) else f"{type(error).__name__}: {error}"
     return f"the environment failed: {reason}"
 
@@ -38,7 +38,7 @@ class EnvironmentPool:
         self._sandbox: Sandbox | None = None
 
     def start(self, starts: Sequence[Start]) -> Iterator[TextEnv | Exception]:
-        """An environment after its reset, or the error, for each start, in order."""
+        """Yield for each start, in order, an environment after its reset, or the error."""
         if registry.environment_class(self.name).trusted:
             return map(self._in_process, starts)
         return self._in_sandbox(starts)

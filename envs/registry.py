@@ -1,4 +1,4 @@
-"""Registry of environments: the built-in ones, adapters for other packages, and entry points "echoscope.envs".
+"""Registry of environments: built-in environments, adapters for other packages, and entry points "echoscope.envs".
 
 Built-in modules and adapters are imported when first used.
 """
@@ -17,7 +17,7 @@ import gymnasium
 from envs.adapters.packages import ADAPTERS, is_installed, needs_variant, no_default_variant, not_installed
 from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, PageBoard, TextBoard, TextEnv
 
-__all__ = ["needs_variant", "no_default_variant"]  # of the adapters, for users of the registry
+__all__ = ["needs_variant", "no_default_variant"]  # the adapters' functions, for users of the registry
 GROUP = "echoscope.envs"
 MAX_CLAIM_TEXT = 20_000
 """Characters of a thought that are compared with the state."""
@@ -44,52 +44,52 @@ BUILT_IN = {
 
 
 def names() -> list[str]:
-    """Names of all usable environments: built-in ones, adapters of installed packages, those of entry points."""
+    """Return names of all usable environments: built-in, from adapters of installed packages, and from entry points."""
     return [*BUILT_IN, *(name for name in ADAPTERS if is_installed(name)), *_plugins()]
 
 
 def missing_adapters() -> dict[str, str]:
-    """Adapters whose package is not installed, each with the sentence that says how to install it."""
+    """Return adapters whose package is not installed, each with the sentence that says how to install it."""
     return {name: not_installed(name) for name in ADAPTERS if not is_installed(name)}
 
 
 def spec(name: str, settings: Mapping[str, Any] | None = None) -> EnvSpec:
-    """Description of an environment with these settings. Raises ValueError for an unknown name or invalid settings."""
+    """Describe an environment with these settings. Raises ValueError for an unknown name or invalid settings."""
     env_class = environment_class(name)
     return env_class.describe(env_class.Settings.model_validate(dict(settings or {})))
 
 
 def adapter_settings(name: str) -> type[EnvSettings]:
-    """Model of the settings of an adapter, whether or not its package is installed."""
+    """Return the settings model of an adapter, whether or not its package is installed."""
     return _load(ADAPTERS[name].target).Settings
 
 
 def variants(name: str) -> dict[str, str]:
-    """Variants of an adapter by id, with a few words about each; empty for other environments and unknown names."""
+    """Return variants of an adapter by id, with a short text on each; empty for other environments."""
     return environment_class(name).variants() if name in names() else {}
 
 
 def label(name: str, settings: Mapping[str, Any] | None = None) -> str:
-    """Short display name: for an adapter with the variant that the settings choose, as in "Gymnasium Taxi-v4"."""
+    """Return the short display name; for an adapter with the variant in the settings, as in "Gymnasium Taxi-v4"."""
     if name in BUILT_IN or not (name in ADAPTERS or variants(name)):
         return name
     return f"{name} {variant}" if (variant := (settings or {}).get("id")) else name
 
 
 def about(name: str) -> str:
-    """One sentence about an environment, or about the variants of an adapter. Raises ValueError for an unknown name."""
+    """Return a sentence about an environment, or an adapter's variants. Raises ValueError for an unknown name."""
     return ADAPTERS[name].about if name in ADAPTERS else spec(name).summary
 
 
 def unknown(name: str) -> str:
-    """The sentence that refuses a name which is not among `names()`."""
+    """Return the error sentence for a name that is not in `names()`."""
     if name in ADAPTERS:
         return not_installed(name)
     return f"unknown environment {name!r}; choose one of {', '.join(names())}"
 
 
 def settings_model(name: str) -> type[EnvSettings]:
-    """Model of an environment's settings. Raises ValueError for an unknown name."""
+    """Return the settings model of an environment. Raises ValueError for an unknown name."""
     return environment_class(name).Settings
 
 
@@ -107,7 +107,10 @@ def make_for_gymnasium(name: str, settings: dict[str, Any] | None = None, render
 
 
 def environment_class(name: str) -> type[TextEnv]:
-    """Class of an environment. Raises ValueError for an unknown name, with the choices or the package to install."""
+    """Return the class of an environment.
+
+    Raises ValueError for an unknown name, with the choices or what to install.
+    """
     if name in BUILT_IN:
         return _load(BUILT_IN[name])
     if name in ADAPTERS and is_installed(name):
@@ -127,9 +130,9 @@ def _load(target: str) -> type[TextEnv]:
 def read_claims(
     name: str, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard | None
 ) -> list[Claim] | None:
-    """Claims of a thought in an environment, in order of the text; none beyond the first MAX_CLAIM_TEXT characters.
+    """Return the claims in the first MAX_CLAIM_TEXT characters of a thought, in order.
 
-    None without a board, for an unknown environment, and for one that compares nothing or fails at it: claims are shown
+    None without a board, for an unknown environment, and for one that compares nothing or fails in it: claims are shown
     and counted, and never end a trajectory.
     """
     if board is None:
@@ -152,7 +155,7 @@ def read_claims(
 def action_values(
     name: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard, settings: Mapping[str, Any], actions_left: int
 ) -> dict[str, float] | None:
-    """`TextEnv.action_values` of an environment; None for an unknown one and for one that fails at it."""
+    """Return `TextEnv.action_values` of an environment; None if it is unknown or fails in it."""
     try:
         env_class = environment_class(name)
         return env_class.action_values(board, env_class.Settings.model_validate(dict(settings)), actions_left)
@@ -169,7 +172,7 @@ def action_values(
 
 @lru_cache(maxsize=1)
 def _plugins() -> dict[str, type[TextEnv]]:
-    """Environments of installed packages. Unusable ones are skipped with a warning."""
+    """Return environments of installed packages. Unusable ones are skipped with a warning."""
     plugins: dict[str, type[TextEnv]] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         if entry.name in BUILT_IN or entry.name in ADAPTERS or entry.name in plugins:

@@ -22,14 +22,14 @@ class ActionNames(spaces.Space[str]):
         return False
 
     def name_of(self, text: str) -> str | None:
-        """The action's name as written in the environment, or None for an unknown action."""
+        """Return the action's name as written in the environment, or None for an unknown action."""
         return self._by_key.get(text) or self._by_key.get(text.strip().lower())
 
     def contains(self, x: Any) -> bool:
         return isinstance(x, str) and self.name_of(x) is not None
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
-        """A random name. Masks are not supported: every action is allowed in every state."""
+        """Return a random name. Masks are not supported: every action is allowed in every state."""
         if mask is not None or probability is not None:
             raise ValueError("the action names take neither a mask nor probabilities")
         return self.names[int(self.np_random.integers(len(self.names)))]
@@ -55,7 +55,7 @@ class AnyText(spaces.Space[str]):
         return isinstance(x, str)
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
-        """A random text of up to 20 characters. Masks are not supported: any text is allowed in every state."""
+        """Return a random text of up to 20 characters. Masks are not supported: any text is allowed in every state."""
         if mask is not None or probability is not None:
             raise ValueError("any text takes neither a mask nor probabilities")
         codes = self.np_random.integers(32, 127, size=int(self.np_random.integers(21)))
@@ -69,5 +69,5 @@ class AnyText(spaces.Space[str]):
 
 
 def text_space(alphabet: Iterable[str], max_length: int) -> spaces.Text:
-    """Texts of these characters up to that length, line breaks included."""
+    """Return the space of texts of these characters up to that length, including line breaks."""
     return spaces.Text(max_length=max_length, min_length=0, charset=frozenset("".join(alphabet)) | {"\n"})

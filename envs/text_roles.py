@@ -1,4 +1,4 @@
-"""Roles of text settings: what a text may name, so that a site can check it before a run starts.
+"""Roles of text settings: kinds of things that a text names, so that a site can check it before a run starts.
 
 A setting declares its role in its type: `path: Annotated[str, TextRole.PATH]`. A text without a role counts as a path.
 """
@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 
 class TextRole(Enum):
-    """What a text setting names."""
+    """Kind of thing that a text setting names."""
 
     PLAIN = "plain"
     """Nothing on a machine or network: shown, compared, looked up in a registry, or part of a prompt or request."""
@@ -30,14 +30,14 @@ class TextRole(Enum):
     COMMAND = "command"
     """A command that the worker runs; empty = none."""
     OPERATOR = "operator"
-    """A place that only the operator of a site chooses, such as a folder that is written to."""
+    """A location that only the operator of a site chooses, such as a folder that is written to."""
     ENVIRONMENT = "environment"
     """Settings of an environment, whose own model declares the roles of its texts."""
 
 
 @dataclass(frozen=True)
 class TextSetting:
-    """A text within settings that differs from its default: dotted name of the setting, its role, the text."""
+    """A text in settings that differs from its default: dotted name of the setting, its role, the text."""
 
     name: str
     role: TextRole
@@ -45,31 +45,31 @@ class TextSetting:
 
 
 _CLOSED = (bool, int, float, complex, type(None))
-"""Types whose values hold no text."""
+"""Types with values that contain no text."""
 
 
 def declared_role(field: FieldInfo) -> TextRole | None:
-    """The role that a field's type declares, outside or within its parts; None without one or with several."""
+    """Return the role that a field's type declares, outside or in its parts; None without one or with several."""
     roles = {item for item in field.metadata if isinstance(item, TextRole)} or set(_roles_within(field.annotation))
     return roles.pop() if len(roles) == 1 else None
 
 
 def undeclared(model: type[BaseModel]) -> list[str]:
-    """Dotted names of the fields of a settings model that may hold text and declare no role."""
-    found = []
+    """Return dotted names of fields of a settings model that may contain text but declare no role."""
+    names = []
     for name, field in model.model_fields.items():
         inner = list(_models_within(field.annotation))
         if inner:
-            found += [f"{name}.{part}" for each in inner for part in undeclared(each)]
+            names += [f"{name}.{part}" for inner_model in inner for part in undeclared(inner_model)]
         if declared_role(field) is None and _may_hold_text(field.annotation):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def text_settings(settings: BaseModel, prefix: str = "") -> Iterator[TextSetting]:
-    """The texts of settings that differ from their defaults, with their roles; PATH where none is declared.
+    """Yield the texts of settings that differ from their defaults, with their roles; PATH if none is declared.
 
-    A role covers every text within its field, keys included, except in models with fields of their own.
+    A role covers every text within its field, including keys, except in nested models.
     """
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
@@ -82,7 +82,7 @@ def text_settings(settings: BaseModel, prefix: str = "") -> Iterator[TextSetting
 
 
 def _texts(name: str, value: Any, role: TextRole | None) -> Iterator[TextSetting]:
-    """The texts of a value. With role None its own texts are among those that its type lists, and are left out."""
+    """Yield the texts of a value. Without a role, its texts are options listed by its type, and are left out."""
     match value:
         case BaseModel():
             yield from text_settings(value, f"{name}.")
@@ -116,7 +116,7 @@ def _models_within(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _may_hold_text(annotation: Any) -> bool:
-    """Whether a value of that type may hold a text that it does not list; true for unknown types."""
+    """Return True if a value of that type may contain a text that the type does not list, or the type is unknown."""
     origin = get_origin(annotation)
     if origin is Literal or annotation in (*_CLOSED, Ellipsis):
         return False

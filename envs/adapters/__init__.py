@@ -1,1 +1,1 @@
-"""Adapters: environments of other packages as text environments, one class for each package."""
+"""Adapters that offer environments of other packages as text environments, one class per package."""

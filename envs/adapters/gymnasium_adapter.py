@@ -1,4 +1,4 @@
-"""Gymnasium: every registered environment with numbered actions and something to read."""
+"""Adapter for Gymnasium: every registered environment with numbered actions and readable states."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from envs.adapters.gymnasium_texts import about, has_own_text, is_readable, obse
 from envs.adapters.gymnasium_variants import KINDS, SuccessRule, VariantKind
 from envs.adapters.observed_env import ObservedEnv
 from envs.adapters.packages import no_such_variant
-from envs.adapters.variant_arguments import Arguments, from_key, key_of
+from envs.adapters.variant_arguments import Arguments, as_key, from_key
 from envs.base import EnvSettings, EnvSpec, GridBoard, TextBoard
 from envs.spaces import ActionNames
 from envs.support.reset_options import read_options
@@ -29,7 +29,7 @@ OWN_NAMESPACE = "echoscope/"
 MAX_TURNS, MAX_ACTIONS = 100, 1000
 """Upper limits of a run's budgets."""
 _UNSUITABLE = tuple(f"gymnasium.envs.{family}." for family in ("mujoco", "box2d", "phys2d", "tabular"))
-"""Modules of Gymnasium that need further packages, and mostly have pictures or continuous actions."""
+"""Modules of Gymnasium that need further packages, and mostly have images or continuous actions."""
 _CONTINUOUS = {"Pendulum-v1", "MountainCarContinuous-v0"}
 RULES: dict[SuccessRule, str] = {
     "reward": "The episode ended with a positive reward.",
@@ -39,7 +39,7 @@ RULES: dict[SuccessRule, str] = {
 
 
 class GymnasiumSettings(EnvSettings):
-    """Settings of the adapter; those of the environment itself are its `arguments`."""
+    """Settings of the adapter; the environment's settings are its `arguments`."""
 
     id: Annotated[str, TextRole.PLAIN] = Field(
         "FrozenLake-v1", description="Id of the environment, as `gymnasium.make` reads it.", max_length=100
@@ -59,18 +59,18 @@ class GymnasiumSettings(EnvSettings):
     @field_validator("id")
     @classmethod
     def check_id(cls, value: str) -> str:
-        """A registered environment that is not one of Echoscope's own."""
+        """Require a registered environment that is not one of Echoscope's."""
         if value.startswith(OWN_NAMESPACE):
-            own = value.removeprefix(OWN_NAMESPACE).rpartition("-")[0]
-            raise ValueError(f"{value} is an environment of Echoscope: choose {own} as environment.name")
+            builtin_name = value.removeprefix(OWN_NAMESPACE).rpartition("-")[0]
+            raise ValueError(f"{value} is an environment of Echoscope: choose {builtin_name} as environment.name")
         if value not in gymnasium.registry:
             raise ValueError(no_such_variant("Gymnasium", value, Gymnasium.variants()))
         return value
 
     @model_validator(mode="after")
     def check_variant(self) -> Self:
-        """An environment that can be made and has numbered actions and readable states."""
-        count = len(_inspected(self.id, key_of(self.arguments)).actions)
+        """Require an environment that can be made and has numbered actions and readable states."""
+        count = len(_inspected(self.id, as_key(self.arguments)).actions)
         if self.actions and len(self.actions) != count:
             raise ValueError(f"actions must name all {count} actions of {self.id}, not {len(self.actions)}")
         lowered = {name.strip().lower() for name in self.actions}
@@ -81,20 +81,20 @@ class GymnasiumSettings(EnvSettings):
 
 @dataclass(frozen=True)
 class Inspected:
-    """What an environment's class and spaces say about it."""
+    """Facts from an environment's class and spaces."""
 
     kind: VariantKind | None
     actions: tuple[str, ...]
     first_action: int
     mode: str | None
-    """Render mode in which it is made."""
+    """Render mode with which it is made."""
     task: str
     limit: int | None
     """Time limit in actions."""
 
 
 def make_variant(variant: str, arguments: Mapping[str, Any], mode: str | None = None) -> gymnasium.Env[Any, Any]:
-    """Make the environment. Raises ValueError for a missing package and wrong arguments."""
+    """Make the environment. Raises ValueError if a package is missing or arguments are wrong."""
     try:
         return gymnasium.make(variant, render_mode=mode, disable_env_checker=True, **arguments)
     except gymnasium.error.DependencyNotInstalled as error:
@@ -107,7 +107,7 @@ def make_variant(variant: str, arguments: Mapping[str, Any], mode: str | None = 
 
 @lru_cache(maxsize=256)
 def _inspected(variant: str, arguments: str) -> Inspected:
-    """Raises ValueError where the environment is unsuitable."""
+    """Inspect a variant. Raises ValueError if the environment is unsuitable."""
     env = make_variant(variant, from_key(arguments))
     try:
         space = env.action_space
@@ -135,7 +135,7 @@ def _inspected(variant: str, arguments: str) -> Inspected:
 
 
 def _action_names(env: Any, count: int) -> tuple[str, ...]:
-    """Names that the environment gives its actions, as Atari's and MiniGrid's do; else their numbers."""
+    """Return names that the environment gives its actions, as Atari's and MiniGrid's do; else their numbers."""
     meanings: Callable[[], list[str]] | None = getattr(env, "get_action_meanings", None)
     members: Any = getattr(env, "actions", None)
     if callable(meanings):
@@ -150,32 +150,32 @@ def _action_names(env: Any, count: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _description(variant: str, arguments: str, actions: tuple[str, ...], success: str) -> EnvSpec:
-    found = _inspected(variant, arguments)
-    per_turn = found.kind.actions_per_turn if found.kind else 5
-    limit = min(found.limit or (found.kind.most_actions if found.kind else 100), MAX_ACTIONS)
+    inspected = _inspected(variant, arguments)
+    per_turn = inspected.kind.actions_per_turn if inspected.kind else 5
+    limit = min(inspected.limit or (inspected.kind.most_actions if inspected.kind else 100), MAX_ACTIONS)
     return EnvSpec(
         name="Gymnasium",
         title=f"{variant} (Gymnasium)",
-        summary=f"{found.task.split('. ')[0].rstrip('.')}.",
-        instruction=found.task,
-        vocabulary=found.kind.vocabulary if found.kind else {},
-        actions=actions or found.actions,
+        summary=f"{inspected.task.split('. ')[0].rstrip('.')}.",
+        instruction=inspected.task,
+        vocabulary=inspected.kind.vocabulary if inspected.kind else {},
+        actions=actions or inspected.actions,
         max_turns=min(MAX_TURNS, math.ceil(limit / per_turn)),
         max_actions_per_turn=per_turn,
         max_actions=limit,
-        success=RULES[_rule(found, success)],
+        success=RULES[_rule(inspected, success)],
     )
 
 
-def _rule(found: Inspected, success: str) -> SuccessRule:
+def _rule(inspected: Inspected, success: str) -> SuccessRule:
     chosen: dict[str, SuccessRule] = {rule: rule for rule in RULES}
-    return chosen.get(success) or (found.kind.success if found.kind else "reward")
+    return chosen.get(success) or (inspected.kind.success if inspected.kind else "reward")
 
 
 class Gymnasium(ObservedEnv):
-    """An environment of Gymnasium or of a package that registers its own there.
+    """An environment of Gymnasium, or of a package that registers its environments there.
 
-    `seed` goes to its `reset`; afterwards its generator is replaced by one of the dynamics seed.
+    `seed` goes to its `reset`; afterwards its generator is replaced by a generator from the dynamics seed.
     """
 
     Settings: ClassVar[type[EnvSettings]] = GymnasiumSettings
@@ -184,24 +184,24 @@ class Gymnasium(ObservedEnv):
     @classmethod
     def describe(cls, settings: EnvSettings) -> EnvSpec:
         assert isinstance(settings, GymnasiumSettings)
-        return _description(settings.id, key_of(settings.arguments), tuple(settings.actions), settings.success)
+        return _description(settings.id, as_key(settings.arguments), tuple(settings.actions), settings.success)
 
     @classmethod
     @lru_cache(maxsize=1)
     def variants(cls) -> dict[str, str]:
-        found = {}
+        groups = {}
         for identity, spec in gymnasium.registry.items():
             source = spec.entry_point if isinstance(spec.entry_point, str) else ""
             if identity.startswith(OWN_NAMESPACE) or not source or source.startswith(_UNSUITABLE):
                 continue
             if identity not in _CONTINUOUS:
                 package, *parts = source.partition(":")[0].split(".")
-                found[identity] = parts[1].replace("_", " ") if package == "gymnasium" else package
-        return dict(sorted(found.items(), key=lambda item: (item[1] != "toy text", item[1], item[0])))
+                groups[identity] = parts[1].replace("_", " ") if package == "gymnasium" else package
+        return dict(sorted(groups.items(), key=lambda item: (item[1] != "toy text", item[1], item[0])))
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
-        self._variant = _inspected(self.settings.id, key_of(self.settings.arguments))
+        self._variant = _inspected(self.settings.id, as_key(self.settings.arguments))
         self.env_spec = self.describe(self.settings)
         self._rule = _rule(self._variant, self.settings.success)
         self._env = make_variant(self.settings.id, self.settings.arguments, self._variant.mode)
@@ -219,9 +219,9 @@ class Gymnasium(ObservedEnv):
         return self._text, self._info(effective=False)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        before = self._text_before_step()
+        previous_text = self._text_before_step()
         if (name := self.action_space.name_of(action)) is None:
-            return before, 0.0, False, False, self._info(effective=False, valid=False)
+            return previous_text, 0.0, False, False, self._info(effective=False, valid=False)
         number = self.action_space.names.index(name) + self._variant.first_action
         self._observation, reward, terminated, truncated, _ = self._env.step(number)
         self._text = self._read()
@@ -233,11 +233,11 @@ class Gymnasium(ObservedEnv):
                 self._success = bool(terminated)
             case "time_limit":
                 self._success = bool(truncated) and not terminated
-        info = self._info(effective=self._text != before or bool(terminated))
+        info = self._info(effective=self._text != previous_text or bool(terminated))
         return self._text, float(reward), bool(terminated), bool(truncated), info
 
     def _read(self) -> str:
-        """The state: as drawn here for known environments, else their text rendering or observation."""
+        """Return the state as text: drawn here for known environments, else their text rendering or observation."""
         if self._variant.kind:
             return self._variant.kind.text(self._env.unwrapped, self._observation)
         if self._variant.mode:
@@ -249,7 +249,7 @@ class Gymnasium(ObservedEnv):
         return f"state {state} of {space.n}" if isinstance(space, spaces.Discrete) else state
 
     def board(self) -> GridBoard | TextBoard:
-        """A grid where the variant is a known one; else the text."""
+        """Return a grid if the variant has a known one, else the text."""
         kind = self._variant.kind
         if kind and kind.board:
             return kind.board(self._env.unwrapped, self._observation)
@@ -266,7 +266,7 @@ def _as_text(rendering: Any) -> str:
 
 
 def _texts_within(observation: Any) -> list[str]:
-    """Texts of an observation, such as the mission of MiniGrid."""
+    """Return texts in an observation, such as the mission of MiniGrid."""
     if not isinstance(observation, dict):
         return []
     return [f"{key}: {value}" for key, value in observation.items() if isinstance(value, str)]

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 MAX_NUMBERS = 32
-"""Numbers of an observation that are written out; longer ones are pictures or the like."""
+"""Maximum number of values that are written out; longer observations are images or similar."""
 MAX_ABOUT = 600
 _STYLE = re.compile(r"\x1b\[([0-9;]*)m")
 _OTHER_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-ln-z]")
@@ -19,7 +19,7 @@ _HIGHLIGHTS = {7, *range(41, 48), *range(100, 108)}
 
 
 def is_readable(space: spaces.Space[Any]) -> bool:
-    """Whether observations of the space can be written as a short text."""
+    """Return True if observations of the space can be written as a short text."""
     match space:
         case spaces.Discrete() | spaces.Text():
             return True
@@ -33,7 +33,7 @@ def is_readable(space: spaces.Space[Any]) -> bool:
 
 
 def observation_text(observation: Any, labels: tuple[str, ...] = ()) -> str:
-    """An observation in words: `position 0.1, speed -0.02` with labels of its numbers, else the bare values."""
+    """Describe an observation: `position 0.1, speed -0.02` with labels of its numbers, else the bare values."""
     match observation:
         case str():
             return observation
@@ -54,12 +54,12 @@ def _number(value: Any) -> str:
 
 
 def has_own_text(env: gymnasium.Env[Any, Any]) -> bool:
-    """Whether the class of an environment says what `str` of it shows, as those of MiniGrid do."""
+    """Return True if an environment's class defines `str`, as MiniGrid's classes do."""
     return type(env.unwrapped).__str__ not in (gymnasium.Env.__str__, object.__str__)
 
 
 def without_styles(text: str) -> str:
-    """A terminal's text without escape sequences; a highlighted part, such as the player's cell, gets brackets."""
+    """Remove escape sequences from a terminal's text; highlighted parts, such as the player's cell, get brackets."""
     parts, end, marked = [], 0, False
     text = _OTHER_ESCAPES.sub("", text)
     for style in _STYLE.finditer(text):
@@ -74,10 +74,10 @@ def without_styles(text: str) -> str:
 
 
 def about(env: gymnasium.Env[Any, Any]) -> str:
-    """The description that an environment's class gives of itself, shortened; empty without one."""
+    """Return the description in an environment's class, shortened; empty without one."""
     text = inspect.cleandoc(type(env.unwrapped).__doc__ or "")
-    found = re.search(r"^#+ *Description *\n(.*?)(?=^#|\Z)", text, re.DOTALL | re.MULTILINE)
-    paragraph = " ".join((found[1] if found else text).strip().split("\n\n")[0].split())
+    match = re.search(r"^#+ *Description *\n(.*?)(?=^#|\Z)", text, re.DOTALL | re.MULTILINE)
+    paragraph = " ".join((match[1] if match else text).strip().split("\n\n")[0].split())
     if len(paragraph) <= MAX_ABOUT:
         return paragraph
     return paragraph[: paragraph.rfind(" ", 0, MAX_ABOUT)] + " …"

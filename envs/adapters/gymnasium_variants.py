@@ -1,4 +1,4 @@
-"""Texts, boards and names of actions of Gymnasium's own small variants: toy text and classic control."""
+"""Texts, boards and action names of Gymnasium's small variants: toy text and classic control."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from envs.base import GridBoard, Symbol, TextBoard
 
 THEME = "gymnasium"
 SuccessRule = Literal["reward", "termination", "time_limit"]
-"""What counts as success: a positive last reward, an end by the rules, or no end before the time limit."""
+"""Definition of success: a positive last reward, an end by the rules, or no end before the time limit."""
 Board = GridBoard | TextBoard
 
 
 @dataclass(frozen=True)
 class VariantKind:
-    """What is known about an environment class of Gymnasium.
+    """Facts about an environment class of Gymnasium.
 
     Attributes:
         actions: names, by number.
-        task: the instruction, of the environment without its wrappers.
-        text: of the environment and its observation.
-        board: likewise; None where there is only text.
-        actions_per_turn: recommended.
-        most_actions: recommended where the environment has no time limit.
+        task: returns the instruction, given the environment without its wrappers.
+        text: returns the text of the environment and its observation.
+        board: returns their board; None if there is only text.
+        actions_per_turn: recommended number.
+        most_actions: recommended limit if the environment has no time limit.
     """
 
     actions: tuple[str, ...]
@@ -128,10 +128,10 @@ def _taxi_rows(env: Any) -> list[str]:
 
 def _taxi_text(env: Any, _: Any) -> str:
     row, column, passenger, destination = env.decode(env.s)
-    place = next((f", at {STOPS[n]}" for n, at in enumerate(env.locs) if tuple(at) == (row, column)), "")
+    stop = next((f", at {STOPS[n]}" for n, at in enumerate(env.locs) if tuple(at) == (row, column)), "")
     waiting = "in the taxi" if passenger == len(STOPS) else f"at {STOPS[passenger]}"
     lines = [
-        f"Taxi: row {row + 1}, column {column + 1}{place}",
+        f"Taxi: row {row + 1}, column {column + 1}{stop}",
         f"Passenger: {waiting}",
         f"Destination: {STOPS[destination]}",
     ]
@@ -209,4 +209,4 @@ KINDS: dict[str, VariantKind] = {
         _numbers("cos θ1", "sin θ1", "cos θ2", "sin θ2", "angular speed 1", "angular speed 2"),
     ),
 }
-"""Class of an environment, `module:Name` → what is known about it."""
+"""Class of an environment, `module:Name` → facts about it."""

@@ -11,7 +11,7 @@ from envs.spaces import AnyText
 
 
 class ObservedEnv(TextEnv):
-    """Keeps the newest text, whether the episode is over and whether it succeeded, which subclasses set.
+    """Stores the newest text, and whether the episode is over and has succeeded; subclasses set them.
 
     A subclass whose actions have names replaces `action_space`.
     """
@@ -25,7 +25,7 @@ class ObservedEnv(TextEnv):
         self._success = False
 
     def _text_before_step(self) -> str:
-        """The text that the action answers. Raises ResetNeeded before the first reset and after the episode's end."""
+        """Return the text that the action answers. Raises ResetNeeded before the first reset and after the episode."""
         if self._text is None:
             raise ResetNeeded("call reset() before the first step()")
         if self._over:
@@ -33,13 +33,13 @@ class ObservedEnv(TextEnv):
         return self._text
 
     def render(self) -> str:
-        """The newest text. Raises ResetNeeded before the first reset."""
+        """Return the newest text. Raises ResetNeeded before the first reset."""
         if self._text is None:
             raise ResetNeeded("call reset() first")
         return self._text
 
     def board(self) -> GridBoard | TextBoard:
-        """The same as text."""
+        """Return the newest text as a board."""
         return TextBoard(text=self.render())
 
     def _info(self, *, effective: bool, valid: bool = True) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Actions of an OpenEnv server, which are JSON objects, from the text of an agent."""
+"""Reads actions of an OpenEnv server, which are JSON objects, from an agent's text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _RESERVED = "metadata"
-"""A field of every action that holds nothing of the environment."""
+"""A field of every action that contains nothing about the environment."""
 _SWITCHES = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -20,8 +20,8 @@ class ActionReader:
     """Reads actions: the text is the value of one field, or a JSON object with several.
 
     Args:
-        schema: JSON schema of an action; empty where the server has none.
-        chosen: name of the field that the text fills; empty = the only one, or the only required one.
+        schema: JSON schema of an action; empty if the server has none.
+        chosen: name of the field that the text fills; empty: the only field, or the only required one.
     Raises:
         ValueError: the server's actions have no field of that name.
     """
@@ -40,7 +40,7 @@ class ActionReader:
         self._required = required
 
     def read(self, text: str) -> dict[str, Any]:
-        """The action that a text means. Raises UnreadableActionError."""
+        """Return the action that a text means. Raises UnreadableActionError."""
         text = text.strip()
         if (whole := _json_object(text)) is not None and (not self.field or set(whole) <= set(self._fields)):
             return whole
@@ -50,13 +50,13 @@ class ActionReader:
 
     @property
     def example(self) -> str:
-        """An action as JSON, with the type of each field in its place."""
+        """Return an action as JSON, with the type of each field in its place."""
         names = self._required or list(self._fields)
         return json.dumps({name: self._fields[name].get("type", "…") for name in names} or {"field": "value"})
 
     @property
     def instruction(self) -> str:
-        """What the agent reads about the form of an action."""
+        """Describe the form of an action for the agent."""
         if not self.field:
             lines = [f"An action is a JSON object such as {self.example}."]
             return "\n".join(lines + [f"{name}: {_about(spec)}" for name, spec in self._fields.items()])
@@ -65,7 +65,7 @@ class ActionReader:
 
 
 def _resolved(spec: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a field without references, and without null as an alternative."""
+    """Return the schema of a field without references, and without null as an alternative."""
     for _ in range(5):  # deeper nesting is left to the server
         if not isinstance(spec, dict):
             return {}
@@ -109,7 +109,7 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _value(text: str, spec: Mapping[str, Any], name: str) -> Any:
-    """The text as the type of its field. A field of unknown type takes the text itself."""
+    """Convert the text to the type of its field. A field of unknown type gets the text unchanged."""
     kind = spec.get("type")
     try:
         match kind:

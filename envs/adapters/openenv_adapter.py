@@ -1,4 +1,4 @@
-"""OpenEnv: environments that a server of that protocol offers, with actions and observations as text."""
+"""Adapter for OpenEnv: environments on a server of that protocol, with actions and observations as text."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ SERVERS = "ECHOSCOPE_OPENENV_URLS"
 """Variable with the addresses of servers that are listed as variants, separated by commas."""
 DEFAULT_TURNS = 20
 MAX_TEXT = 20_000
-"""Characters of a state; longer observations are cut."""
+"""Maximum characters of a state; longer observations are cut."""
 RESERVED = ("seed", "episode_id")
-"""Arguments of every reset that belong to the adapter."""
+"""Arguments of every reset that only the adapter sets."""
 _MAX_SEED = 2**31
 _descriptions: dict[str, ServerDescription] = {}
-"""By address: fetched once in a process, and so before the processes of a run's environments are forked."""
+"""Descriptions by address, fetched once per process, before the processes of a run's environments are forked."""
 
 
 class OpenEnvSettings(EnvSettings):
-    """Settings of the adapter; those of the environment itself are the server's, and its reset's `arguments`."""
+    """Settings of the adapter; the environment's settings are the server's, and its reset's `arguments`."""
 
     id: Annotated[str, TextRole.URL] = Field(
         "", description="Address of the server, as in http://localhost:8000.", max_length=300
@@ -70,22 +70,22 @@ class OpenEnvSettings(EnvSettings):
     @field_validator("id")
     @classmethod
     def check_id(cls, value: str) -> str:
-        """The address of a server."""
+        """Require the address of a server."""
         return server_address(value) if value.strip() else ""
 
     @field_validator("arguments")
     @classmethod
     def check_arguments(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """Arguments that are not the adapter's own."""
+        """Require arguments that are not the adapter's."""
         if reserved := [name for name in value if name in RESERVED]:
             raise ValueError(f"{reserved[0]} is set for each episode by the adapter")
         return value
 
 
 class OpenEnv(ObservedEnv):
-    """An environment of an OpenEnv server: each episode is a session of its own there, over a WebSocket.
+    """An environment of an OpenEnv server, on which each episode is a separate session over a WebSocket.
 
-    A server that is away, hangs or breaks the protocol fails the reset or step in one sentence.
+    If the server is unavailable, hangs or breaks the protocol, the reset or step fails with a sentence.
     """
 
     Settings: ClassVar[type[EnvSettings]] = OpenEnvSettings
@@ -93,7 +93,7 @@ class OpenEnv(ObservedEnv):
 
     @classmethod
     def describe(cls, settings: EnvSettings) -> EnvSpec:
-        """Description without asking the server, which only the process of an episode connects to."""
+        """Describe the environment without its server, which only the process of an episode connects to."""
         assert isinstance(settings, OpenEnvSettings)
         address = settings.id.partition("://")[2]
         return EnvSpec(
@@ -122,7 +122,7 @@ class OpenEnv(ObservedEnv):
         self._connection: OpenEnvConnection | None = None
 
     def prepare(self) -> None:
-        """Fetch the description of the server, if it answers; one that is away may be back at the next reset."""
+        """Fetch the description of the server, if it answers; an unavailable server may be back at the next reset."""
         with suppress(OpenEnvError):
             self._server()
 
@@ -141,7 +141,7 @@ class OpenEnv(ObservedEnv):
         return self._text, self._info(effective=False)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        before = self._text_before_step()
+        previous_text = self._text_before_step()
         if self._connection is None:
             raise ResetNeeded("the environment was closed: call reset() before the next step()")
         try:
@@ -154,7 +154,7 @@ class OpenEnv(ObservedEnv):
         self._success = self._over and self._seen.reward >= self.settings.success
         if self._over:
             self.close()  # frees the session for another trajectory
-        return self._text, self._seen.reward, self._over, False, self._info(effective=self._text != before)
+        return self._text, self._seen.reward, self._over, False, self._info(effective=self._text != previous_text)
 
     def close(self) -> None:
         """End the session at the server."""
@@ -169,7 +169,7 @@ class OpenEnv(ObservedEnv):
         return _descriptions[address]
 
     def _action_reader(self, server: ServerDescription) -> ActionReader:
-        """Reads the server's actions; the instruction then says what they look like."""
+        """Return the reader of the server's actions, and add their form to the instruction."""
         try:
             reader = ActionReader(server.action_schema, self.settings.action_field)
         except ValueError as error:
@@ -182,7 +182,7 @@ class OpenEnv(ObservedEnv):
         return reader
 
     def _read(self, seen: Observation) -> str:
-        """The chosen field of an observation, the only one with text, or all of them by name."""
+        """Return the chosen field of an observation, the only field with text, or all fields by name."""
         if name := self.settings.observation_field:
             if name not in seen.fields:
                 raise OpenEnvError(
@@ -197,7 +197,7 @@ class OpenEnv(ObservedEnv):
 
 
 def _shown(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an observation that say something."""
+    """Return the fields of an observation that are not empty."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {}) and name != "metadata"}
 
 

@@ -1,7 +1,7 @@
-"""Client of OpenEnv servers: a WebSocket for each episode with JSON messages, and a description over HTTP.
+"""Client of OpenEnv servers: a WebSocket per episode with JSON messages, and a description over HTTP.
 
-It implements the part of the protocol that episodes need (`reset`, `step`, `close`), the same in openenv-core 0.3 and
-openenv 0.10. Their own client comes with the packages of a server, some forty.
+It implements the part of the protocol that episodes need (`reset`, `step`, `close`), which is the same in openenv-core
+0.3 and openenv 0.10. Their client requires some forty packages of a server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
 class OpenEnvError(RuntimeError):
-    """The server is away, hangs, breaks the protocol or reports an error. The message says which."""
+    """The server is unavailable, hangs, breaks the protocol or reports an error. The message says which."""
 
 
 class ActionRefusedError(OpenEnvError):
@@ -46,7 +46,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class ServerDescription:
-    """What a server says about its environment; empty where it does not answer."""
+    """A server's description of its environment; empty if it does not answer."""
 
     name: str = ""
     about: str = ""
@@ -55,15 +55,15 @@ class ServerDescription:
 
 
 def server_address(address: str) -> str:
-    """The address of a server without a final slash. Raises ValueError."""
+    """Return the address of a server without a final slash. Raises ValueError."""
     return checked_address(address, _SCHEMES, "http://localhost:8000").rstrip("/")
 
 
 def describe_server(address: str, timeout: float) -> ServerDescription:
-    """Description of the environment, empty where the server has none.
+    """Return the description of the environment; empty if the server has none.
 
     Raises:
-        OpenEnvError: the server is away or does not answer in time.
+        OpenEnvError: the server is unavailable or does not answer in time.
     """
     web = "http" + _socket_address(address).removeprefix("ws").removesuffix("/ws")
     one_request = httpx.Limits(max_keepalive_connections=0)  # some servers close a connection without notice
@@ -77,16 +77,16 @@ def describe_server(address: str, timeout: float) -> ServerDescription:
         except httpx.TransportError as error:
             raise OpenEnvError(f"the OpenEnv server {address} did not describe its actions: {error}") from None
     action, name = schema.get("action"), str(about.get("name") or "")
-    words = str(about.get("description") or "")
+    description = str(about.get("description") or "")
     return ServerDescription(
         name=name,
-        about="" if words == f"{name} environment" else words,  # what a server says that was given no description
+        about="" if description == f"{name} environment" else description,  # the text of a server without a description
         action_schema=action if isinstance(action, dict) else {},
     )
 
 
 def _fetched(client: httpx.Client, url: str) -> dict[str, Any]:
-    """The JSON object at an address; empty where there is none. Raises httpx.TransportError."""
+    """Return the JSON object at an address; empty if there is none. Raises httpx.TransportError."""
     data = bytearray()
     try:
         with client.stream("GET", url) as response:
@@ -96,10 +96,10 @@ def _fetched(client: httpx.Client, url: str) -> dict[str, Any]:
                 data += part
                 if len(data) > MAX_MESSAGE:
                     return {}
-        found = json.loads(data)
+        decoded = json.loads(data)
     except (httpx.DecodingError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return decoded if isinstance(decoded, dict) else {}
 
 
 def _socket_address(address: str) -> str:
@@ -108,13 +108,13 @@ def _socket_address(address: str) -> str:
 
 
 class OpenEnvConnection:
-    """A connection, which is one session of the server with an environment of its own.
+    """A connection, which is one session of the server with a separate environment.
 
     Args:
-        address: of the server.
+        address: address of the server.
         timeout: seconds for the connection, and for each answer.
     Raises:
-        OpenEnvError: no connection.
+        OpenEnvError: the connection failed.
     """
 
     def __init__(self, address: str, timeout: float) -> None:
@@ -156,7 +156,7 @@ class OpenEnvConnection:
             raise OpenEnvError(f"{error}: these arguments of reset are not its own") from None
 
     def step(self, action: dict[str, Any]) -> Observation:
-        """Take an action. Raises ActionRefusedError for one that does not fit the server's schema, or OpenEnvError."""
+        """Take an action. Raises ActionRefusedError if it does not fit the server's schema, or OpenEnvError."""
         return self._observation("step", action)
 
     def close(self) -> None:
@@ -194,7 +194,7 @@ class OpenEnvConnection:
                 pass  # its last message may say why
             text = self._socket.recv(timeout=max(0.0, deadline - time.monotonic()), decode=True)
         except TimeoutError:
-            self._opened.close()  # its answer would be taken for that to the next call
+            self._opened.close()  # its answer would be taken for the answer to the next call
             raise OpenEnvError(
                 f"the OpenEnv server {self.address} did not answer {call} within {self.timeout:g} s"
             ) from None
@@ -226,7 +226,7 @@ class OpenEnvConnection:
 
 
 def _first_problem(content: dict[str, Any]) -> str:
-    """Field and reason of the first validation error."""
+    """Return field and reason of the first validation error."""
     errors = content.get("errors")
     first = errors[0] if isinstance(errors, list) and errors else None
     if not isinstance(first, dict):

@@ -1,4 +1,4 @@
-"""Packages whose environments are available through an adapter, and the sentences that refuse what they lack."""
+"""Packages whose environments are available through an adapter, and error sentences about what is missing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class AdaptedPackage:
 
     Attributes:
         target: class of the adapter, `module:Class`.
-        module: what Python imports.
-        requirement: what pip installs.
-        extra: of Echoscope, which installs it too.
+        module: module that Python imports.
+        requirement: package that pip installs.
+        extra: extra of Echoscope that also installs it.
         about: one sentence for users.
-        choice: what the setting `id` names, where there is no default for it; empty = there is one.
+        choice: kind of thing that the setting `id` names if there is no default for it; empty: there is a default.
     """
 
     target: str
@@ -76,12 +76,12 @@ ADAPTERS = {
 
 @cache
 def is_installed(name: str) -> bool:
-    """Whether the package of an adapter is installed. A package installed later is found after a restart."""
+    """Return True if the package of an adapter is installed. A package installed later is found after a restart."""
     return find_spec(ADAPTERS[name].module) is not None
 
 
 def not_installed(name: str) -> str:
-    """The sentence that refuses an adapter without its package."""
+    """Return the error sentence for an adapter without its package."""
     package = ADAPTERS[name]
     return (
         f"{name} needs the package {package.requirement}, which is not installed: pip install {package.requirement} "
@@ -90,20 +90,20 @@ def not_installed(name: str) -> str:
 
 
 def needs_variant(name: str) -> bool:
-    """Whether the settings of an environment must have an `id`: it is an adapter without a default variant."""
+    """Return True if an environment's settings must have an `id`: an adapter without a default variant."""
     return name in ADAPTERS and bool(ADAPTERS[name].choice)
 
 
 def no_default_variant(name: str) -> str:
-    """The sentence that refuses such settings without an `id`."""
+    """Return the error sentence for such settings without an `id`."""
     return f"{name} has no default variant: set id in its settings to {ADAPTERS[name].choice}"
 
 
 def no_such_variant(name: str, variant: str, ids: Collection[str]) -> str:
-    """The sentence that refuses an unknown id, with those that are spelled nearly alike."""
-    folded = {each.lower(): each for each in ids}
+    """Return the error sentence for an unknown id, with ids of similar spelling."""
+    folded = {identity.lower(): identity for identity in ids}
     near = difflib.get_close_matches(variant.lower(), list(folded), MAX_MATCHES, cutoff=0.5)
     if not near:
-        near = [each for each in folded if variant and variant.lower() in each][:MAX_MATCHES]
-    matches = f"did you mean {' or '.join(folded[each] for each in near)}? " if near else ""
+        near = [identity for identity in folded if variant and variant.lower() in identity][:MAX_MATCHES]
+    matches = f"did you mean {' or '.join(folded[identity] for identity in near)}? " if near else ""
     return f"{name} has no {variant!r}: {matches}`python -m trainer environments {name}` lists all {len(ids)}"

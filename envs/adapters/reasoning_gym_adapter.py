@@ -1,4 +1,4 @@
-"""reasoning-gym: each of its generators as questions of one turn, judged by its own scorer."""
+"""Adapter for reasoning-gym: each generator poses questions of one turn, judged by its scorer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.adapters.boards.question_grids import answer_grid, question_grid
 from envs.adapters.packages import no_such_variant
-from envs.adapters.variant_arguments import Arguments, from_key, key_of
+from envs.adapters.variant_arguments import Arguments, as_key, from_key
 from envs.base import EnvSettings, EnvSpec, Hint, StepInfo, TextBoard, TextEnv
 from envs.spaces import AnyText
 from envs.support.global_random import OwnRandomness
@@ -24,11 +24,11 @@ from envs.text_roles import TextRole
 FULL_SCORE = 1.0 - 1e-6
 INSTRUCTION = "Answer the question with the result alone, in the form that it asks for."
 RESERVED = ("seed", "size")
-"""Arguments of every generator that belong to the adapter."""
+"""Arguments of every generator that only the adapter sets."""
 
 
 class ReasoningGymSettings(EnvSettings):
-    """Settings of the adapter; those of the generator itself are its `arguments`."""
+    """Settings of the adapter; the generator's settings are its `arguments`."""
 
     id: Annotated[str, TextRole.PLAIN] = Field(
         "chain_sum", description="Name of the generator, as in its `create_dataset`.", max_length=100
@@ -40,22 +40,22 @@ class ReasoningGymSettings(EnvSettings):
     @field_validator("id")
     @classmethod
     def check_id(cls, value: str) -> str:
-        """A registered generator."""
+        """Require a registered generator."""
         if value not in _generators():
             raise ValueError(no_such_variant("ReasoningGym", value, _generators()))
         return value
 
     @model_validator(mode="after")
     def check_arguments(self) -> Self:
-        """Arguments that the generator accepts."""
+        """Require arguments that the generator accepts."""
         if reserved := [name for name in self.arguments if name in RESERVED]:
             raise ValueError(f"arguments: {reserved[0]} is set for each question by the seed of its trajectory")
-        _check_arguments(self.id, key_of(self.arguments))
+        _check_arguments(self.id, as_key(self.arguments))
         return self
 
 
 def _generators() -> dict[str, tuple[type[Any], type[Any]]]:
-    """Class and configuration class of each generator."""
+    """Return class and configuration class of each generator."""
     import_module("reasoning_gym")
     registered: dict[str, tuple[type[Any], type[Any]]] = import_module("reasoning_gym.factory").DATASETS
     return {name: pair for name, pair in sorted(registered.items()) if name != "composite"}
@@ -67,7 +67,7 @@ def _dataset(generator: str, arguments: Mapping[str, Any], seed: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _check_arguments(generator: str, arguments: str) -> None:
-    """Raises ValueError for arguments that the generator's configuration refuses."""
+    """Raise ValueError for arguments that the generator's configuration rejects."""
     _, configuration = _generators()[generator]
     given = from_key(arguments)
     accepted = [name for name in inspect.signature(configuration).parameters if name not in RESERVED]
@@ -156,12 +156,12 @@ class ReasoningGym(TextEnv):
         return self.render(), self._score, True, False, self._info()
 
     def render(self) -> str:
-        """The question; after the answer, also its score."""
+        """Return the question, and after the answer also its score."""
         question = str(self._question()["question"])
         return question if self._answer is None else f"{question}\n{self._verdict}"
 
     def board(self) -> TextBoard:
-        """The question, with the answer and its score; beside it the grid of either, where it has one."""
+        """Return the question, with the answer and its score, and next to it the grid of either, if there is one."""
         entry = self._question()
         text, grid = str(entry["question"]), None
         if self._answer is not None:
@@ -170,7 +170,7 @@ class ReasoningGym(TextEnv):
         return TextBoard(text=text, grid=grid or question_grid(self.settings.id, entry))
 
     def hint(self) -> Hint | None:
-        """The answer; None for a generator that knows none."""
+        """Return the answer; None if the generator knows none."""
         answer = self._question()["answer"]
         if self._answer is not None:
             return Hint(distance=0) if self._solved else Hint(solvable="no", reason="the answer was wrong")

@@ -1,4 +1,4 @@
-"""TextArena: its games for one player."""
+"""Adapter for TextArena's games for one player."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from envs.adapters.boards.textarena_boards import board_of
+from envs.adapters.boards.textarena_boards import draw_board
 from envs.adapters.observed_env import ObservedEnv
 from envs.adapters.packages import no_such_variant
-from envs.adapters.variant_arguments import Arguments, from_key, key_of
+from envs.adapters.variant_arguments import Arguments, as_key, from_key
 from envs.base import EnvSettings, EnvSpec, GridBoard, TextBoard
 from envs.support.global_random import OwnRandomness
 from envs.support.reset_options import read_options
@@ -31,7 +31,7 @@ _SEED = 0
 
 
 class TextArenaSettings(EnvSettings):
-    """Settings of the adapter; those of the game itself are its `arguments`."""
+    """Settings of the adapter; the game's settings are its `arguments`."""
 
     id: Annotated[str, TextRole.PLAIN] = Field(
         "TowerOfHanoi-v0", description="Id of a game for one player, as `textarena.make` reads it.", max_length=100
@@ -41,7 +41,7 @@ class TextArenaSettings(EnvSettings):
     @field_validator("id")
     @classmethod
     def check_id(cls, value: str) -> str:
-        """A registered game for one player."""
+        """Require a registered game for one player."""
         if value not in TextArena.variants():
             if value in _registered():
                 raise ValueError(f"{value} is not a game for one player, or a variant with other wrappers")
@@ -50,8 +50,8 @@ class TextArenaSettings(EnvSettings):
 
     @model_validator(mode="after")
     def check_game(self) -> Self:
-        """A game that can be made."""
-        _description(self.id, key_of(self.arguments))
+        """Require a game that can be made."""
+        _description(self.id, as_key(self.arguments))
         return self
 
 
@@ -63,7 +63,7 @@ def _registered() -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _is_for_one(entry_point: str) -> bool:
-    """Whether the module of a game uses the state for one player; read from its source, for importing some of them
+    """Return True if a game's module uses the state for one player, according to its source: importing some modules
     downloads data."""
     root = import_module("textarena").__file__
     _, *parts = entry_point.partition(":")[0].split(".")
@@ -72,7 +72,7 @@ def _is_for_one(entry_point: str) -> bool:
 
 
 def _make(game: str, arguments: Mapping[str, Any]) -> Any:
-    """The game without wrappers. Raises ValueError where it cannot be made."""
+    """Make the game without wrappers. Raises ValueError if it cannot be made."""
     package = import_module("textarena")
     try:
         made = package.make(game, **arguments)
@@ -92,7 +92,7 @@ def _reset(game: Any, seed: int) -> None:
 
 @lru_cache(maxsize=256)
 def _description(game: str, arguments: str) -> EnvSpec:
-    """Raises ValueError where the game cannot be made or started."""
+    """Describe a game. Raises ValueError if it cannot be made or started."""
     made = _make(game, from_key(arguments))
     try:
         with OwnRandomness(_SEED, Stream.START).installed():
@@ -117,7 +117,7 @@ def _description(game: str, arguments: str) -> EnvSpec:
 
 
 def _messages(game: Any) -> list[tuple[str, str]]:
-    """(kind, text) of the messages to the player since the last call."""
+    """Return (kind, text) of the messages to the player since the last call."""
     _, messages = game.get_observation()
     return [(kind.name, str(text).strip("\n")) for _, text, kind in messages]
 
@@ -127,8 +127,10 @@ def _rules(messages: list[tuple[str, str]]) -> str:
 
 
 class TextArena(ObservedEnv):
-    """A game for one player. The rules, which the game tells at its start, are the instruction; states are what it
-    says since the last action, below its newest board."""
+    """A game for one player.
+
+    Its opening messages, with the rules, are the instruction; states are its messages since the last action, below its
+    newest board."""
 
     Settings: ClassVar[type[EnvSettings]] = TextArenaSettings
     settings: TextArenaSettings
@@ -136,7 +138,7 @@ class TextArena(ObservedEnv):
     @classmethod
     def describe(cls, settings: EnvSettings) -> EnvSpec:
         assert isinstance(settings, TextArenaSettings)
-        return _description(settings.id, key_of(settings.arguments))
+        return _description(settings.id, as_key(settings.arguments))
 
     @classmethod
     @lru_cache(maxsize=1)
@@ -178,15 +180,15 @@ class TextArena(ObservedEnv):
         if self._over:
             rewards, _ = self._game.close()
             value = (rewards or {}).get(0, 0.0)
-            reward = float(value) if isinstance(value, int | float) else 0.0  # a few give the reason in its place
+            reward = float(value) if isinstance(value, int | float) else 0.0  # a few games give the reason in its place
             self._success = reward >= FULL_REWARD
         self._text = self._read(messages)
         return self._text, reward, self._over, False, self._info(effective=state.error_count <= errors)
 
     def board(self) -> GridBoard | TextBoard:
-        """The game's grid where it has one, else the newest text."""
+        """Return the game's grid if it has one, else the newest text."""
         text = super().board()
-        return board_of(self._game) or text
+        return draw_board(self._game) or text
 
     def _read(self, messages: list[tuple[str, str]]) -> str:
         boards = [text for kind, text in messages if kind == "GAME_BOARD"]

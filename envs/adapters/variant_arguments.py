@@ -1,4 +1,4 @@
-"""Arguments of another package's environment, as settings of a run give them."""
+"""Arguments of another package's environment in the settings of a run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from envs.text_roles import TextRole
 
 Scalar = bool | int | float | str
 LIST_SEPARATOR = ";"
-"""Between the values of a list that is written as a text, as in a form."""
+"""Separator of the values of a list that is written as a text, as in a form."""
 _TEXT = re.compile(r"[\w .,+*=x-]{0,80}")
 _SWITCHES = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False, "": False}
 
 
 def _parsed(value: Any) -> Any:
-    """Values of a form, which are texts, as numbers and switches."""
+    """Convert a form's texts to numbers and switches."""
     if not isinstance(value, Mapping):
         return value
     return {key: _from_text(item) if isinstance(item, str) else item for key, item in value.items()}
@@ -57,15 +57,15 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
 Arguments = Annotated[
     dict[str, Scalar | list[Scalar]], TextRole.PLAIN, BeforeValidator(_parsed), AfterValidator(_checked)
 ]
-"""Name → value. Texts hold no path: a package may read the file that one names."""
+"""Name → value. Texts contain no path: a package may read the file that it names."""
 
 
-def key_of(arguments: Mapping[str, Any]) -> str:
-    """The arguments as a text, for caches."""
+def as_key(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments as a text, for caches."""
     return json.dumps(arguments, sort_keys=True)
 
 
 def from_key(key: str) -> dict[str, Any]:
-    """The arguments of such a text."""
+    """Return the arguments in such a text."""
     arguments: dict[str, Any] = json.loads(key)
     return arguments

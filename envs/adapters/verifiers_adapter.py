@@ -1,4 +1,4 @@
-"""verifiers: its installed environments, with their questions, conversations and rewards."""
+"""Adapter for verifiers: installed environments, with their questions, conversations and rewards."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.adapters.observed_env import ObservedEnv
 from envs.adapters.packages import no_default_variant, no_such_variant
-from envs.adapters.variant_arguments import Arguments, key_of
+from envs.adapters.variant_arguments import Arguments, as_key
 from envs.adapters.verifiers_episode import Episode, dialogue_text
-from envs.adapters.verifiers_loading import installed, load, questions, seats_of
-from envs.adapters.verifiers_tools import EpisodeError, toolsets_of
+from envs.adapters.verifiers_loading import get_seats, installed, load, questions
+from envs.adapters.verifiers_tools import EpisodeError, get_toolsets
 from envs.base import CallRecord, EnvSettings, EnvSpec, TextBoard, ToolStepInfo
 from envs.support.global_random import OwnRandomness
 from envs.support.reset_options import read_options
@@ -27,7 +27,7 @@ INSTRUCTION = "Answer the messages."
 
 
 class VerifiersSettings(EnvSettings):
-    """Settings of the adapter; those of the environment itself are its `arguments`."""
+    """Settings of the adapter; the environment's settings are its `arguments`."""
 
     id: Annotated[str, TextRole.PLAIN] = Field(
         "", description="Id of an installed environment, as `vf-eval` of verifiers reads it.", max_length=100
@@ -55,25 +55,25 @@ class VerifiersSettings(EnvSettings):
     @field_validator("id")
     @classmethod
     def check_id(cls, value: str) -> str:
-        """An installed environment."""
+        """Require an installed environment."""
         if value and value not in installed():
             raise ValueError(no_such_variant("Verifiers", value, installed()))
         return value
 
     @model_validator(mode="after")
     def check_environment(self) -> Self:
-        """An environment that loads with these arguments and can be played."""
+        """Require an environment that loads with these arguments and can be played."""
         if self.id:
-            load(self.id, key_of(self.arguments))
+            load(self.id, as_key(self.arguments))
         return self
 
 
 class Verifiers(ObservedEnv):
     """An environment of verifiers: the seed chooses a question, the action is the agent's reply.
 
-    Single-turn environments end with the reply; others answer it with a message. Where there are tools, an action can
-    be a call, as in `envs.tools.calls`, whose result is the next state. The reward comes at the end, as their tasks and
-    environments score it.
+    Single-turn environments end with the reply; others answer it with a message. With tools, an action can be a call,
+    as in `envs.tools.calls`, whose result is the next state. The reward comes at the end, as scored by tasks and
+    environment.
     """
 
     Settings: ClassVar[type[EnvSettings]] = VerifiersSettings
@@ -122,7 +122,7 @@ class Verifiers(ObservedEnv):
         task = tasks[SeededRng(seed, Stream.START).below(len(tasks))]
         self.close()
         self._randomness = OwnRandomness(seed if dynamics is None else int(dynamics), Stream.DYNAMICS)
-        self._episode = Episode(load(self.settings.id, key_of(self.settings.arguments)), task, _turns(self.settings))
+        self._episode = Episode(load(self.settings.id, as_key(self.settings.arguments)), task, _turns(self.settings))
         self._over = self._success = False
         messages = self._run("starting", self._episode.start)
         if self._episode.over:
@@ -135,14 +135,14 @@ class Verifiers(ObservedEnv):
         return self._text, self._info(effective=False)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        before = self._text_before_step()
+        previous_text = self._text_before_step()
         if self._episode is None:
             raise ResetNeeded("the environment was closed: call reset() before the next step()")
         episode = self._episode
         call = self._run("calling a tool", lambda: self._toolbox.execute(action)) if self._toolbox.tools else None
         messages = self._run("answering", lambda: episode.reply(action if call is None else call))
         if call is not None:
-            before = call.result
+            previous_text = call.result
             self._board = f"{self._question}\n\n{call_text(call, self._toolbox.specs)}"
         if not episode.over:
             self._text = self._run("answering", lambda: dialogue_text(messages))
@@ -151,12 +151,12 @@ class Verifiers(ObservedEnv):
             return self._text, 0.0, False, False, self._step_info(call)
         reward: float = self._run("scoring", lambda: episode.reward)
         self._over, self._success = True, reward >= self.settings.success
-        self._text = f"{before}\nScore: {reward:g}"
+        self._text = f"{previous_text}\nScore: {reward:g}"
         self._board = f"{self._board}\nScore: {reward:g}"
         return self._text, reward, True, False, self._step_info(call)
 
     def board(self) -> TextBoard:
-        """The newest message, and below it the last call of a tool with its result."""
+        """Return the newest message, and below it the last tool call with its result."""
         self.render()
         return TextBoard(text=self._board)
 
@@ -171,10 +171,10 @@ class Verifiers(ObservedEnv):
             self._episode = None
 
     def _questions(self) -> tuple[Any, ...]:
-        return questions(self.settings.id, key_of(self.settings.arguments), self.settings.questions)
+        return questions(self.settings.id, as_key(self.settings.arguments), self.settings.questions)
 
     def _run(self, doing: str, part: Any) -> Any:
-        """Run code of the environment with its own randomness. Raises RuntimeError with its reason."""
+        """Run code of the environment with its own generators. Raises RuntimeError with its reason."""
         try:
             with self._randomness.installed():
                 return part()
@@ -185,11 +185,11 @@ class Verifiers(ObservedEnv):
 
 
 def _turns(settings: VerifiersSettings) -> int:
-    """Number of replies and calls in an episode: one, or as many as settings and environment allow."""
+    """Return the number of replies and calls in an episode: one, or as many as settings and environment allow."""
     if not settings.id:
         return DEFAULT_TURNS
-    env = load(settings.id, key_of(settings.arguments))
-    (seat,) = seats_of(env).values()
-    if type(env).__name__ == "SingleAgentEnv" and not toolsets_of(env):
+    env = load(settings.id, as_key(settings.arguments))
+    (seat,) = get_seats(env).values()
+    if type(env).__name__ == "SingleAgentEnv" and not get_toolsets(env):
         return 1
     return settings.max_turns or min(seat.max_turns or DEFAULT_TURNS, MAX_TURNS)

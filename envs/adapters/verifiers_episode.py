@@ -1,7 +1,7 @@
-"""One episode of an environment of verifiers, driven step by step: its coroutine runs until it wants a reply.
+"""Drives one episode of an environment of verifiers step by step: its coroutine runs until it waits for a reply.
 
-verifiers plays an episode in one call, with an agent that asks a model. Here the agent's seat is taken by one that
-hands the messages out and waits, in an event loop that runs only between two replies.
+verifiers plays an episode in one call, with an agent that queries a model. Here another agent returns the messages and
+waits, in an event loop that runs only between two replies.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Episode:
     """An episode of a task.
 
     Args:
-        env: as verifiers loads it.
-        task: one of its taskset's.
+        env: environment, as loaded by verifiers.
+        task: a task of its taskset.
         max_turns: replies after which the conversation is closed and scored.
     """
 
@@ -44,12 +44,12 @@ class Episode:
         self.record = self.vf.Episode(env=self.vf.EnvInfo(id=env.config.env_id), task=_recorded(self.vf, task))
 
     def start(self) -> list[Any]:
-        """Run until the first reply is wanted. Returns the messages to it; none if the episode is over already."""
+        """Run until the first reply is needed. Returns the messages before it; none if the episode is over already."""
         self._coroutine = self._loop.create_task(self._play())
         return self._advance()
 
     def reply(self, reply: str | CallRecord) -> list[Any]:
-        """Give the reply, or a call of a tool that was executed, and run until the next one is wanted.
+        """Pass on the reply, or an executed tool call, and run until the next reply is needed.
 
         Returns:
             The messages since; none at the end.
@@ -60,7 +60,7 @@ class Episode:
 
     @property
     def reward(self) -> float:
-        """The weighted sum of the rewards of a finished episode. Raises EpisodeError where there are none."""
+        """Return the weighted sum of a finished episode's rewards. Raises EpisodeError if there are none."""
         scored = [reward for trace in self.record.traces for reward in trace.rewards.values() if reward is not None]
         if not scored:
             raise EpisodeError("it gave no reward")
@@ -77,7 +77,7 @@ class Episode:
         self._loop.close()
 
     async def ask(self, messages: list[Any]) -> str | CallRecord:
-        """The reply to the messages, or an executed call; called by the conversation."""
+        """Return the reply to the messages, or an executed call; called by the conversation."""
         self._reply = self._loop.create_future()
         self._asked.put_nowait(messages)
         return await self._reply
@@ -108,7 +108,7 @@ class Episode:
 
 
 class Seat:
-    """The agent of an environment, as its code uses one: `run` and `interaction`."""
+    """The agent of an environment, with the methods that its code calls: `run` and `interaction`."""
 
     trainable = True
 
@@ -116,14 +116,14 @@ class Seat:
         self._episode, self.config = episode, config
 
     async def run(self, task: Any, **borrowed: Any) -> Any:
-        """One reply to the task's prompt. Returns the scored trace."""
+        """Reply to the task's prompt once. Returns the scored trace."""
         async with self.interaction(task, **borrowed) as conversation:
             await conversation.turn()
         return conversation.trace
 
     @asynccontextmanager
     async def interaction(self, task: Any, **borrowed: Any) -> AsyncIterator[Conversation]:
-        """A conversation that the environment leads; it is scored at the end of the block."""
+        """Open a conversation that the environment leads; it is scored at the end of the block."""
         if any(borrowed.get(name) for name in ("runtime", "tools", "collect_artifacts")):
             raise EpisodeError("it lends the agent a machine or tools, and only messages of text can be played")
         if self._episode.conversation is not None:
@@ -136,12 +136,12 @@ class Seat:
                 await conversation.close()
 
     def provision(self, task: Any = None) -> Any:
-        """Machines are not lent out."""
+        """Refuse to lend machines."""
         raise EpisodeError("it provides a machine for the agent, and only messages of text can be played")
 
 
 class Conversation:
-    """What an environment sees of a conversation: `turn` gives the agent's reply, `trace` records all messages."""
+    """A conversation, as seen by an environment: `turn` returns the agent's reply, `trace` records all messages."""
 
     def __init__(self, episode: Episode, task: Any, config: Any) -> None:
         self._episode, self._task, self._vf = episode, task, episode.vf
@@ -154,7 +154,7 @@ class Conversation:
 
     @asynccontextmanager
     async def machine(self) -> AsyncIterator[None]:
-        """A folder of its own where setup and rewards ask for one; most do not."""
+        """Provide a separate folder if setup or rewards need one; most do not."""
         if any("runtime" in inspect.signature(hook).parameters for hook in self._hooks()):
             runtimes = import_module(f"{API}.runtimes")
             async with runtimes.provision_runtime(self._vf.SubprocessConfig(), name=self.trace.id) as self._runtime:
@@ -183,13 +183,13 @@ class Conversation:
         if message is None and (prompt is None or self.trace.num_turns):
             raise ValueError("a turn without a message answers the task's prompt, at the beginning")
         sent = self._typed(prompt if message is None else message)
-        for each in sent:
-            self._add(each)
-        texts = [each for each in self.trace.messages if each.role == "system"]
-        self._episode.system = "\n\n".join(message_text(each) for each in texts)
-        asked, since = [each for each in sent if each.role != "system"], len(self.trace.nodes)
-        while isinstance(reply := await self._episode.ask(asked), CallRecord):
-            asked = [self._add_call(reply)]
+        for entry in sent:
+            self._add(entry)
+        texts = [entry for entry in self.trace.messages if entry.role == "system"]
+        self._episode.system = "\n\n".join(message_text(entry) for entry in texts)
+        unanswered, since = [entry for entry in sent if entry.role != "system"], len(self.trace.nodes)
+        while isinstance(reply := await self._episode.ask(unanswered), CallRecord):
+            unanswered = [self._add_call(reply)]
             if await self._stops():
                 self._over = True
                 return self._vf.Segment(messages=[], terminated=True)
@@ -198,7 +198,7 @@ class Conversation:
         return self._vf.Segment(messages=[node.message for node in self.trace.nodes[since:]], root_reply=reply)
 
     async def send(self, *_: Any, **__: Any) -> Any:
-        """Messages between turns have no place in a trajectory."""
+        """Refuse messages between turns, which have no place in a trajectory."""
         raise EpisodeError("it sends messages to the agent between its turns")
 
     steer = send
@@ -231,10 +231,10 @@ class Conversation:
         if isinstance(message, str):
             return [self._vf.UserMessage(content=message)]
         parse = import_module(f"{API}.dialects").parse_message
-        return [parse(each) if isinstance(each, dict) else each for each in message]
+        return [parse(part) if isinstance(part, dict) else part for part in message]
 
     async def _stops(self) -> bool:
-        """Whether a stop condition or the limit of turns ends the conversation, which the trace then says."""
+        """Return True if a stop condition or the limit of turns ends the conversation, and record that in the trace."""
         limit = min(self._episode.max_turns, self.trace.agent.config.max_turns or self._episode.max_turns)
         for hook in self._task.hooks("stop"):
             names = [
@@ -252,9 +252,11 @@ class Conversation:
         return False
 
     def _hooks(self) -> list[Callable[..., Any]]:
-        """Code of the task that may use a machine."""
-        own = [getattr(self._task, name) for name in ("setup", "finalize") if _is_own(self._vf, self._task, name)]
-        return [*own, *self._task.hooks("reward"), *self._task.hooks("metric")]
+        """Return code of the task that may use a machine."""
+        task_hooks = [
+            getattr(self._task, name) for name in ("setup", "finalize") if _is_own(self._vf, self._task, name)
+        ]
+        return [*task_hooks, *self._task.hooks("reward"), *self._task.hooks("metric")]
 
     async def _call(self, hook: Callable[..., Any]) -> None:
         available = {"trace": self.trace, "runtime": self._runtime}
@@ -270,7 +272,7 @@ def _recorded(vf: Any, task: Any) -> Any:
 
 
 def message_text(message: Any) -> str:
-    """The text of a message. Raises EpisodeError for one with a picture."""
+    """Return the text of a message. Raises EpisodeError for a message with an image."""
     content = message.content
     if content is None or isinstance(content, str):
         return content or ""
@@ -280,7 +282,7 @@ def message_text(message: Any) -> str:
 
 
 def dialogue_text(messages: Sequence[Any]) -> str:
-    """Messages as the agent reads them: a single one as it is, several with the names of their roles."""
+    """Return messages as the agent reads them: a single message unchanged, several with the names of their roles."""
     if len(messages) == 1:
         return message_text(messages[0])
     return "\n\n".join(f"{message.role}: {message_text(message)}" for message in messages)

@@ -1,6 +1,6 @@
-"""Installed environments of verifiers: how they are found, loaded with arguments, and refused if unplayable.
+"""Finds installed environments of verifiers, loads them with arguments, and rejects unplayable ones.
 
-The package is imported when the first of them is loaded, which takes seconds.
+The package is imported when the first environment is loaded, which takes seconds.
 """
 
 from __future__ import annotations
@@ -18,31 +18,33 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from envs.adapters.variant_arguments import from_key
-from envs.adapters.verifiers_tools import API, refusal_of_tools, toolsets_of
+from envs.adapters.verifiers_tools import API, get_toolsets, refusal_of_tools
 from envs.support.global_random import OwnRandomness
 from envs.support.rng import Stream
 
 _SHIPPED = {"textarena": "games of TextArena; needs the argument game"}
-"""Environments within verifiers itself; its others run in containers or on servers."""
+"""Environments within verifiers; its other environments run in containers or on servers."""
 _REQUIREMENT = re.compile(r"verifiers\b", re.IGNORECASE)
 _NAME = re.compile(r"[\w.-]{1,100}")
 _LOADERS = ("Taskset", "load_environment")
-"""Words in the module of an environment: of today's API, and of the one before version 0.4."""
+"""Names in the module of an environment, in today's API and in the API before version 0.4."""
 _HARNESSES = ("", "bash", "null")
 """Programs of an agent that pass on the environment's messages and tools; `bash` adds a shell, which is not offered."""
 
 
 @lru_cache(maxsize=1)
 def installed() -> dict[str, str]:
-    """Installed environments by id, with a few words about each: packages that require verifiers and define one."""
-    found = dict(_environments())
-    return dict(sorted(found.items())) | _SHIPPED
+    """Return installed environments by id, with a short text on each: packages that require verifiers."""
+    texts = dict(_environments())
+    return dict(sorted(texts.items())) | _SHIPPED
 
 
 def _environments() -> Iterator[tuple[str, str]]:
     for package in distributions():
         name = package.metadata["Name"] or ""
-        if not (_NAME.fullmatch(name) and any(_REQUIREMENT.match(each) for each in package.requires or ())):
+        if not (
+            _NAME.fullmatch(name) and any(_REQUIREMENT.match(requirement) for requirement in package.requires or ())
+        ):
             continue
         source = _source(name)
         if source and any(word in source for word in _LOADERS):
@@ -50,7 +52,7 @@ def _environments() -> Iterator[tuple[str, str]]:
 
 
 def _source(name: str) -> str:
-    """Text of the module that verifiers imports for an id; empty where there is none. Nothing is imported."""
+    """Return the source of the module that verifiers imports for an id, without importing it; "" if there is none."""
     module = find_spec(name.replace("-", "_").replace(".", "_").lower())
     if module is None or module.origin is None or not module.origin.endswith(".py"):
         return ""
@@ -58,13 +60,13 @@ def _source(name: str) -> str:
 
 
 def _about(package: Distribution) -> str:
-    words = " ".join((package.metadata["Summary"] or "").split())
-    return words[:80] or f"version {package.version}"
+    summary = " ".join((package.metadata["Summary"] or "").split())
+    return summary[:80] or f"version {package.version}"
 
 
 @lru_cache(maxsize=32)
 def load(identity: str, arguments: str) -> Any:
-    """The environment with these arguments, written as by `key_of`. Raises ValueError where it cannot be played."""
+    """Load the environment with these arguments, in the form of `as_key`. Raises ValueError if it cannot be played."""
     vf = import_module(API)
     if "Taskset" not in (source := _source(identity)) and identity not in _SHIPPED:
         old = "load_environment, which the installed one does not call" if source else "no module"
@@ -74,7 +76,7 @@ def load(identity: str, arguments: str) -> Any:
     try:
         config, kind = vf.taskset_config_type(identity), vf.env_config_type(identity)
     except Exception as error:  # noqa: BLE001 - code of other packages: its error is the reason of the refusal
-        cause = error.__cause__ or error  # verifiers says of a missing module of it that it is itself missing
+        cause = error.__cause__ or error  # for a missing dependency, verifiers reports the environment as missing
         reason = f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"
         raise ValueError(f"{identity} cannot be imported: {reason}") from None
     try:
@@ -96,7 +98,7 @@ def load(identity: str, arguments: str) -> Any:
 def _nested(
     vf: Any, identity: str, arguments: Mapping[str, Any], config: type[BaseModel], kind: type[BaseModel]
 ) -> dict[str, Any]:
-    """Arguments in the parts of the configuration that have them: the taskset, its tasks, the environment."""
+    """Sort arguments into the parts of the configuration that have them: the taskset, its tasks, the environment."""
     task = config.model_fields["task"].default
     fields = {
         "taskset": _own_fields(config, vf.TasksetConfig),
@@ -115,7 +117,7 @@ def _nested(
 
 
 def _own_fields(model: type[BaseModel], base: type[BaseModel]) -> set[str]:
-    """Fields that an argument may set: those of the environment itself, unless they have fields or name a file."""
+    """Return fields that an argument may set: fields of the environment, unless they have fields or name a file."""
     return {
         name
         for name, field in model.model_fields.items()
@@ -124,9 +126,9 @@ def _own_fields(model: type[BaseModel], base: type[BaseModel]) -> set[str]:
 
 
 def _refusal(vf: Any, identity: str, env: Any) -> str:
-    """Why messages of text and calls of tools are not enough for an environment; empty where they are."""
+    """Explain why an environment needs more than text messages and tool calls; empty if it does not."""
     tasks = type(env.taskset).task_type()
-    seats = seats_of(env)
+    seats = get_seats(env)
     if len(seats) != 1:
         return f"it has {len(seats)} agents ({', '.join(seats)}), and a run trains one"
     (seat,) = seats.values()
@@ -136,7 +138,7 @@ def _refusal(vf: Any, identity: str, env: Any) -> str:
             return f"it brings its own program for the agent ({harness})"
     if tasks.NEEDS_CONTAINER:
         return "it needs a container"
-    for toolset in toolsets_of(env):
+    for toolset in get_toolsets(env):
         if reason := refusal_of_tools(toolset):
             return reason
     if any(hasattr(hook, "intercept") for kind in tasks.__mro__ for hook in vars(kind).values()):
@@ -146,17 +148,17 @@ def _refusal(vf: Any, identity: str, env: Any) -> str:
     return ""
 
 
-def seats_of(env: Any) -> dict[str, Any]:
-    """The agents of an environment by name, each with its configuration."""
+def get_seats(env: Any) -> dict[str, Any]:
+    """Return the agents of an environment by name, each with its configuration."""
     agent = import_module(API).AgentConfig
     return {name: value for name, value in env.config if isinstance(value, agent)}
 
 
 def _judge(vf: Any, env: Any, tasks: type[Any]) -> str:
-    """Name of the setting or attribute with a model that judges; empty without any."""
+    """Return the name of the setting or attribute with a model that judges; empty without any."""
     for part in (env.config, env.taskset.config, env.taskset.config.task):
         for name, value in part:
-            if any(isinstance(each, vf.JudgeConfig) for each in (value if isinstance(value, list) else [value])):
+            if any(isinstance(entry, vf.JudgeConfig) for entry in (value if isinstance(value, list) else [value])):
                 return str(name)
     for kind in tasks.__mro__:
         for name, value in vars(kind).items():
@@ -167,7 +169,7 @@ def _judge(vf: Any, env: Any, tasks: type[Any]) -> str:
 
 @lru_cache(maxsize=8)
 def questions(identity: str, arguments: str, limit: int) -> tuple[Any, ...]:
-    """The first tasks of an environment, at most so many. Raises ValueError where its data cannot be loaded."""
+    """Return the first `limit` tasks of an environment. Raises ValueError if its data cannot be loaded."""
     env = load(identity, arguments)
     try:
         with OwnRandomness(0, Stream.START).installed():

@@ -1,7 +1,7 @@
 """Tools of an environment of verifiers, listed and called in the process of the episode.
 
-verifiers starts an MCP server for each set of tools, in a process of its own. Here the same server has no transport:
-its definitions are listed and its tools are called directly, in the event loop of the episode.
+verifiers starts an MCP server for each set of tools, in a separate process. Here the same server has no transport: its
+definitions are listed and its tools are called directly, in the event loop of the episode.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class EpisodeError(RuntimeError):
     """The episode cannot go on. The message gives the reason."""
 
 
-def toolsets_of(env: Any) -> list[Any]:
-    """The toolsets of an environment: those of its taskset, then those of its tasks."""
+def get_toolsets(env: Any) -> list[Any]:
+    """Return the toolsets of an environment: first its taskset's, then its tasks'."""
     tasks = type(env.taskset).task_type()
     return [*env.taskset.toolsets(env.taskset.config), *tasks.toolsets(env.taskset.config.task)]
 
 
 def refusal_of_tools(toolset: Any) -> str:
-    """Why the tools of a toolset cannot be called here; empty where they can."""
+    """Explain why the tools of a toolset cannot be called here; empty if they can."""
     name, config = type(toolset).__name__, toolset.config
     if getattr(config, "url", None):
         return f"the tools of {name} are those of a server, and only tools of its own code are called"
@@ -44,34 +44,34 @@ def refusal_of_tools(toolset: Any) -> str:
 
 @asynccontextmanager
 async def served_tools(env: Any, task: Any, trace: Any) -> AsyncIterator[tuple[Tool, ...]]:
-    """The tools of an episode, which can be called while its event loop waits for a reply.
+    """Yield the tools of an episode, which can be called while its event loop waits for a reply.
 
     Args:
-        env: its taskset's tools are set up for each episode, so that none sees what another one did.
-        task: the episode's; `setup_task` of its own tools gets a copy of its data.
-        trace: holds the state that tools, stop conditions and rewards share.
+        env: environment; its taskset's tools are set up for each episode, so that episodes do not affect each other.
+        task: the episode's task; `setup_task` of its tools gets a copy of its data.
+        trace: contains the state that tools, stop conditions and rewards share.
 
     Raises:
-        EpisodeError: two tools have the same name, or one has a name that no call can have.
+        EpisodeError: two tools have the same name, or a name is impossible in a call.
     """
     async with AsyncExitStack() as stack:
-        found: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for toolset in env.taskset.toolsets(env.taskset.config):
-            _add(found, await _tools_of(toolset, None, trace, stack))
+            _add(tools, await _set_up_tools(toolset, None, trace, stack))
         for toolset in task.toolsets(task.config):
-            _add(found, await _tools_of(toolset, task.data, trace, stack))
-        yield tuple(found.values())
+            _add(tools, await _set_up_tools(toolset, task.data, trace, stack))
+        yield tuple(tools.values())
 
 
-def _add(found: dict[str, Tool], tools: Iterable[Tool]) -> None:
+def _add(collected: dict[str, Tool], tools: Iterable[Tool]) -> None:
     for tool in tools:
-        if tool.spec.name in found:
+        if tool.spec.name in collected:
             raise EpisodeError(f"two of its tools have the name {tool.spec.name}")
-        found[tool.spec.name] = tool
+        collected[tool.spec.name] = tool
 
 
-async def _tools_of(toolset: Any, data: Any, trace: Any, stack: AsyncExitStack) -> list[Tool]:
-    """The tools of one toolset, set up as by its server: for a task if its data are given."""
+async def _set_up_tools(toolset: Any, data: Any, trace: Any, stack: AsyncExitStack) -> list[Tool]:
+    """Return the tools of one toolset, set up as by its server: for a task if its data are given."""
     _share_state(toolset, trace)
     await stack.enter_async_context(toolset._exit_stack)
     await toolset.setup()
@@ -80,11 +80,13 @@ async def _tools_of(toolset: Any, data: Any, trace: Any, stack: AsyncExitStack) 
     name = toolset.server_name
     server = import_module("mcp.server.mcpserver").MCPServer(name or type(toolset).__name__)
     toolset.register(server)
-    return [_tool(server, f"{name}_{each.name}" if name else each.name, each) for each in await server.list_tools()]
+    return [
+        _tool(server, f"{name}_{listed.name}" if name else listed.name, listed) for listed in await server.list_tools()
+    ]
 
 
 def _tool(server: Any, name: str, listed: Any) -> Tool:
-    """A listed tool under the name that verifiers gives it, with the toolset's before its own."""
+    """Return a listed tool under the name that verifiers gives it, with the toolset's name in front."""
     try:
         spec = ToolSpec(name=name, description=listed.description or "", parameters=listed.input_schema)
     except ValidationError:
@@ -93,7 +95,7 @@ def _tool(server: Any, name: str, listed: Any) -> Tool:
 
 
 def _caller(loop: asyncio.AbstractEventLoop, server: Any, name: str) -> Callable[..., str]:
-    """The function behind a tool. As over MCP, any exception of the tool is a result, which says what happened."""
+    """Return the function behind a tool. As with MCP, an exception of the tool becomes a result that describes it."""
     failures = import_module("mcp").MCPError
 
     def run(**arguments: Any) -> str:
@@ -115,14 +117,14 @@ def _caller(loop: asyncio.AbstractEventLoop, server: Any, name: str) -> Callable
 
 
 def _share_state(toolset: Any, trace: Any) -> None:
-    """Let tools read and change the state of the trace: each call gets a copy, and one that fails changes nothing."""
-    own, shared = TypeAdapter(toolset._state_cls), TypeAdapter(type(trace.state))
+    """Let tools read and change the state of the trace: each call gets a copy, and a failing call changes nothing."""
+    own_type, shared = TypeAdapter(toolset._state_cls), TypeAdapter(type(trace.state))
 
     async def pull() -> Any:
-        return own.validate_json(shared.dump_json(trace.state))
+        return own_type.validate_json(shared.dump_json(trace.state))
 
     async def push(before: bytes) -> None:
-        if (after := own.dump_json(toolset.state)) != before:
+        if (after := own_type.dump_json(toolset.state)) != before:
             trace.state = shared.validate_json(after)
 
     toolset._pull_state, toolset._push_state = pull, push

@@ -1,4 +1,4 @@
-"""Statements of thoughts about the state: a grammar of sentences, and their comparison with a board.
+"""Reads statements about the state in thoughts, by a grammar of sentences, and compares them with a board.
 
-Every reader prefers silence to a guess: a sentence that asks, supposes, plans, denies or recalls states nothing here.
+Every reader prefers silence to a guess: questions, assumptions, plans, denials and memories are not statements here.
 """

@@ -6,26 +6,26 @@ import re
 from functools import lru_cache
 
 from envs.base import Arm, ArmsBoard, Board, Claim
-from envs.claims.claim_rules import Match, Rule, Verdict, number_of, read, table
+from envs.claims.claim_rules import Match, Rule, Verdict, read, read_number, table
 
 _MEMORY = re.compile(
     r"\b(?:was|were|been|had|pulled|tried|played|chosen|used|tested|sampled|picked|never|not|neither|nor|no|without|"
     r"untried|last time|last)\b|n't\b",
     re.IGNORECASE,
 )
-"""Words of a count itself: it is about the past, and zero is said by a denial."""
+"""Words that belong to a count, which is about the past; a denial means zero."""
 _TIMES = {"once": 1, "twice": 2, "thrice": 3}
 
 
 class Arms:
-    """The checks of statements about arms: each gets a match of its rule."""
+    """Checks of statements about arms; each gets a match of its rule."""
 
     def __init__(self, arms: list[Arm]) -> None:
         self.arms = arms
         self.names = [arm.name for arm in arms]
 
     def arm(self, match: Match, group: str = "arm") -> Arm:
-        """The arm that the group names."""
+        """Return the arm that the group names."""
         return next(arm for arm in self.arms if _folded(arm.name) == _folded(match[group]))
 
     def pulled(self, match: Match) -> Verdict:
@@ -37,42 +37,42 @@ class Arms:
         return Verdict(pulls == _times(match), f"{_pulls(pulls)} so far", marks=self.names)
 
     def compared(self, match: Match) -> Verdict | None:
-        one, other = self.arm(match), self.arm(match, "other")
-        more, less = (one, other) if match["more"].lower() == "more" else (other, one)
-        actual = f"{one.name} has {_pulls(one.pulls)}, {other.name} {other.pulls}"
-        return None if one is other else Verdict(more.pulls > less.pulls, actual, marks=[one.name, other.name])
+        first, other = self.arm(match), self.arm(match, "other")
+        more, less = (first, other) if match["more"].lower() == "more" else (other, first)
+        actual = f"{first.name} has {_pulls(first.pulls)}, {other.name} {other.pulls}"
+        return None if first is other else Verdict(more.pulls > less.pulls, actual, marks=[first.name, other.name])
 
     def paid(self, match: Match) -> Verdict | None:
-        """Whether the amount as written is the known one, rounded to the digits it has."""
+        """Return True if the amount as written is the known amount, rounded to the same digits."""
         arm, amount, text = self.arm(match), match["amount"].lower(), match["value"]
         if not arm.pulls or (amount == "last" and arm.last is None):
             return None
         known = {"total": (arm.total, "in all"), "last": (arm.last or 0.0, "last time")}
-        value, words = known.get(amount, (arm.total / arm.pulls, "on average"))
+        value, meaning = known.get(amount, (arm.total / arm.pulls, "on average"))
         decimals = len(text.partition(".")[2])
         same = abs(float(text) - value) <= (0.5 * 10**-decimals if decimals else 0.0) + 1e-9
-        return Verdict(same, f"{arm.name} paid {value:.4g} {words}", marks=[arm.name])
+        return Verdict(same, f"{arm.name} paid {value:.4g} {meaning}", marks=[arm.name])
 
     def number(self, match: Match) -> Verdict:
         count = len(self.arms)
-        return Verdict(number_of(match["number"]) == count, f"there are {count} arms", marks=self.names)
+        return Verdict(read_number(match["number"]) == count, f"there are {count} arms", marks=self.names)
 
     def listed(self, match: Match) -> Verdict:
         arm = self.arm(match)
-        place = self.arms.index(arm) + 1
-        return Verdict(place == number_of(match["ordinal"]), f"{arm.name} is number {place}", marks=[arm.name])
+        position = self.arms.index(arm) + 1
+        return Verdict(position == read_number(match["ordinal"]), f"{arm.name} is number {position}", marks=[arm.name])
 
     def named(self, match: Match) -> Verdict | None:
         rest = _folded(match["names"])
         for name in sorted(map(_folded, self.names), key=len, reverse=True):
-            rest, found = re.subn(rf"\b{re.escape(name)}\b", "", rest)
-            if not found:
+            rest, occurrences = re.subn(rf"\b{re.escape(name)}\b", "", rest)
+            if not occurrences:
                 return None
         return Verdict(True, marks=self.names)
 
 
 def read_bandit_claims(thought: str, board: Board) -> list[Claim] | None:
-    """Claims of a thought about the arms; None for other boards."""
+    """Return claims of a thought about the arms; None for other boards."""
     if not isinstance(board, ArmsBoard) or not board.arms:
         return None
     arms = Arms(board.arms)
@@ -84,9 +84,9 @@ def _folded(name: str) -> str:
 
 
 def _times(match: Match) -> int:
-    """The number in "once", "three times", "3"; 0 for a statement of none."""
+    """Return the number in "once", "three times", "3"; 0 without one."""
     text = re.sub(r"\b(?:exactly|only|times?)\b", "", (match.groupdict().get("times") or "0").lower()).strip()
-    return _TIMES[text] if text in _TIMES else number_of(text)
+    return _TIMES[text] if text in _TIMES else read_number(text)
 
 
 def _pulls(count: int) -> str:

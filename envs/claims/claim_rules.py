@@ -27,18 +27,18 @@ NUMBERS = {
     "count": rf"(\d{{1,3}}|an?|{'|'.join(CARDINALS)})",
     "ordinal": rf"({'|'.join(ORDINALS)}|\d{{1,2}}(st|nd|rd|th))",
 }
-"""Words of every table: numbers as people write them."""
+"""Vocabulary of every table: numbers as people write them."""
 
 
 class Verdict(NamedTuple):
-    """What a check says of a statement.
+    """A check's verdict on a statement.
 
     Attributes:
-        true: None where people would differ: such a statement is no claim, and no other rule reads it.
-        actual: what is so instead.
-        cells, marks: what it is about, as in Claim.
-        actual_cells: where the thing really is.
-        kind: of the claim, if it differs from the rule's.
+        true: None if people would disagree: such a statement is no claim, and no other rule reads it.
+        actual: the true state, for a false statement.
+        cells, marks: subject of the statement, as in Claim.
+        actual_cells: true cells of the thing.
+        kind: kind of the claim, if it differs from the rule's.
     """
 
     true: bool | None
@@ -50,9 +50,9 @@ class Verdict(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A row of a table. `check` gets the facts of the board and a match, and returns None if that states nothing.
+    """A row of a table. `check` gets the facts of the board and a match, and returns None if that is no statement.
 
-    `needs`: one of these texts is in every sentence that matches, which spares most sentences the pattern.
+    Every sentence that matches contains one of the texts in `needs`, so that most sentences skip the pattern.
     """
 
     kind: str
@@ -62,16 +62,16 @@ class Rule(NamedTuple):
 
 
 Span = tuple[int, int, Verdict]
-"""A statement that was found: its start and end in the thought, and its verdict."""
+"""A statement: its start and end in the thought, and its verdict."""
 
 
 def table(words: Mapping[str, str], *rows: tuple[Any, ...]) -> list[Rule]:
-    """Rules from rows of (kind, pattern, check) or (kind, pattern, check, needs), most specific first."""
+    """Return rules from rows of (kind, pattern, check) or (kind, pattern, check, needs), most specific first."""
     return [Rule(kind, compiled(pattern, words), *rest) for kind, pattern, *rest in rows]
 
 
 def compiled(pattern: str, words: Mapping[str, str] = MappingProxyType({})) -> re.Pattern[str]:
-    """A pattern with its words."""
+    """Compile a pattern after inserting its vocabulary."""
     return re.compile(_expanded(pattern, {**NUMBERS, **words}), re.IGNORECASE)
 
 
@@ -94,11 +94,11 @@ def read(
     ignore: re.Pattern[str] | None = None,
     found: Iterable[Span] = (),
 ) -> list[Claim]:
-    """The claims of a thought in order.
+    """Return the claims of a thought in order.
 
     Args:
-        facts: of the board, for the checks.
-        states: whether a match states something about the present; by default Sentence.states, with `ignore`.
+        facts: facts of the board, for the checks.
+        states: returns True if a match states something about the present; by default Sentence.states with `ignore`.
         found: statements that were read before; no rule reads them again.
     """
     states = states or (lambda sentence, match, rule: sentence.states(*match.span(), ignore=ignore))
@@ -117,7 +117,7 @@ def read(
 
 
 def trimmed(sentence: Sentence, match: Match) -> tuple[int, int]:
-    """A match's place in the thought, without blanks at its ends."""
+    """Return a match's place in the thought, without blanks at its ends."""
     text = match.group()
     start = sentence.start + match.start() + len(text) - len(text.lstrip())
     return start, start + len(text.strip())
@@ -137,8 +137,8 @@ def _claim(start: int, end: int, verdict: Verdict) -> Claim:
     )
 
 
-def number_of(text: str) -> int:
-    """The number of a text that `{number}`, `{count}` or `{ordinal}` matches; the first is 1."""
+def read_number(text: str) -> int:
+    """Return the number in a text that `{number}`, `{count}` or `{ordinal}` matches; the first is 1."""
     word = text.lower()
     if word in CARDINALS:
         return CARDINALS.index(word)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from envs.base import Board, Claim, TextBoard
-from envs.claims.claim_rules import Rule, Verdict, number_of, read, table
+from envs.claims.claim_rules import Rule, Verdict, read, read_number, table
 from envs.claims.sentences import Sentence
 from envs.support.arithmetic import ExpressionError, evaluate
 
@@ -39,20 +39,20 @@ class CountdownTask(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of numbers."""
+        """Return the number of numbers."""
         return self.numbers.total()
 
 
 def read_countdown_claims(thought: str, board: Board) -> list[Claim] | None:
-    """Claims of a thought about the problem; None for other boards."""
-    found = _TASK.match(board.text) if isinstance(board, TextBoard) else None
-    if found is None:
+    """Return claims of a thought about the problem; None for other boards."""
+    match = _TASK.match(board.text) if isinstance(board, TextBoard) else None
+    if match is None:
         return None
-    return read(thought, CountdownTask(int(found[1]), Counter(map(int, found[2].split()))), RULES, _states)
+    return read(thought, CountdownTask(int(match[1]), Counter(map(int, match[2].split()))), RULES, _states)
 
 
 def _states(sentence: Sentence, match: re.Match[str], rule: Rule) -> bool:
-    """Whether its clauses claim an equation, which may be a plan but no wish and no denial, or state another fact."""
+    """Return True if its clauses claim an equation, even in a plan but not in a wish or denial, or another fact."""
     if rule.kind == "task":
         return sentence.states(*match.span())
     return not any(
@@ -76,7 +76,7 @@ def _equation(task: CountdownTask, match: re.Match[str]) -> Verdict | None:
 def _spoken(task: CountdownTask, match: re.Match[str]) -> Verdict | None:
     word = " ".join(match["operator"].lower().split())
     verdict = _equal(f"{match['a']}{_SPOKEN[word]}{match['b']}", f"={match['value']}")
-    if word == "difference" and verdict and not verdict.true:  # of the larger and the smaller number
+    if word == "difference" and verdict and not verdict.true:  # the larger minus the smaller number
         larger, smaller = sorted((int(match["a"]), int(match["b"])), reverse=True)
         turned = _equal(f"{larger}-{smaller}", f"={match['value']}")
         return turned and turned._replace(actual=str(larger - smaller))
@@ -85,12 +85,12 @@ def _spoken(task: CountdownTask, match: re.Match[str]) -> Verdict | None:
 
 def _compared(task: CountdownTask, match: re.Match[str]) -> Verdict:
     a, b = int(match["a"]), int(match["b"])
-    words = "is" if a == b else "is greater than" if a > b else "is less than"
-    return Verdict(a > b if match["more"] else a < b, f"{a} {words} {b}")
+    relation = "is" if a == b else "is greater than" if a > b else "is less than"
+    return Verdict(a > b if match["more"] else a < b, f"{a} {relation} {b}")
 
 
 def _equal(left: str, rest: str) -> Verdict | None:
-    """Whether an equation holds; None for a chain that does not, and for what cannot be evaluated."""
+    """Return True if an equation is correct; None for a chain that is not, or if it cannot be evaluated."""
     parts = [part.strip() for part in rest.split("=") if part.strip()]
     try:
         value = _value(left)
@@ -105,7 +105,7 @@ def _equal(left: str, rest: str) -> Verdict | None:
 
 
 def _value(text: str) -> Fraction:
-    """The exact value of an expression or of a decimal number. Raises ExpressionError."""
+    """Return the exact value of an expression or of a decimal number. Raises ExpressionError."""
     if re.fullmatch(r"-?\s*\d+\.\d+", text):
         return Fraction(text.replace(" ", ""))
     for sign, operator in _SIGNS.items():
@@ -127,7 +127,7 @@ RULES = table(
     ("task", r"\b((the|my|our|given|available) )*(nums|numbers)\s*(are|:|=)\s*\[?\s*{list:list}\b\s*\]?"
              r"(?!\s*([-+*/]|and|,))", _numbers),
     ("task", r"\b(there are|i have|we have) (only |exactly )?{number:number} numbers\b(?! (left|remaining|that))",
-     lambda task, match: Verdict(number_of(match["number"]) == task.size, f"{task.size} numbers")),
+     lambda task, match: Verdict(read_number(match["number"]) == task.size, f"{task.size} numbers")),
     ("result", r"(?<![\d.=^*/+\w<>≈!-])(?<![=^*/+≈!]\s){left:expression}(?P<rest>(=\s*({expression}|{result})\s*)+)",
      _equation),
     ("result", r"(?<![\d.+*/-])(?<!\w\x20)\b(?P<a>\d+) (?P<operator>plus|minus|times|multiplied by|divided by) "

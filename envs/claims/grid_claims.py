@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from envs.base import Board, Claim, GridBoard
 from envs.claims import coordinates
-from envs.claims.claim_rules import Cell, Match, Rule, Span, Verdict, compiled, number_of, read, table, trimmed
-from envs.claims.coordinates import judge, position_of
-from envs.claims.grid_facts import STEPS, THINGS, GridFacts, Offset, adjacent, any_of, apart, in_direction, moved
+from envs.claims.claim_rules import Cell, Match, Rule, Span, Verdict, compiled, read, read_number, table, trimmed
+from envs.claims.coordinates import judge, read_position
+from envs.claims.grid_facts import STEPS, THINGS, GridFacts, Offset, adjacent, any_true, apart, in_direction, moved
 from envs.claims.sentences import Sentence, sentences
 
 _NOUNS = {
@@ -37,7 +37,7 @@ _DIRECTIONS = {
 }
 _BEFORE = ("of", "of the", "of my", "each", "every", "both", "all", "all the", "both the",
            "next to", "next to the", "near the", "beside the")  # fmt: skip
-"""Words before a subject that make the sentence about something else: a quantifier, or a place beside it."""
+"""Words before a subject that make the sentence about something else: a quantifier, or a neighbouring place."""
 _WORDS = coordinates.WORDS | _NOUNS | _DIRECTIONS | {
     "not_all": "".join(rf"(?<!{words} )".replace(" ", r"\x20") for words in _BEFORE) + r"\b",
     "det": "((the|an?|my|our|one|this|another|any|one of the|current|other|first|second) ){0,2}",
@@ -66,7 +66,7 @@ _SEEN = ("there", " see ", " have ")
 
 
 def read_grid_claims(thought: str, board: Board) -> list[Claim] | None:
-    """Claims of a thought about a grid; None for other boards and themes."""
+    """Return claims of a thought about a grid; None for other boards and themes."""
     if not isinstance(board, GridBoard) or board.theme not in THINGS or not any(board.rows):
         return None
     return list(_read(thought, board.theme, tuple(board.rows)))
@@ -74,101 +74,104 @@ def read_grid_claims(thought: str, board: Board) -> list[Claim] | None:
 
 @lru_cache(maxsize=2048)
 def _read(thought: str, theme: str, rows: tuple[str, ...]) -> tuple[Claim, ...]:
-    """Cached: members of a group often write the same about the same state."""
+    """Return the claims of a thought. Cached, since members of a group often write the same about the same state."""
     grid = GridChecks(theme, rows)
     return tuple(read(thought, grid, RULES[theme], grid.states, found=grid.positions(thought)))
 
 
 class GridChecks(GridFacts):
-    """The checks of statements about a grid: each gets a match of its rule."""
+    """Checks of statements about a grid; each gets a match of its rule."""
 
     def states(self, sentence: Sentence, match: Match, rule: Rule) -> bool:
-        """Whether a match states something: about things that move, only before anything is played ahead."""
+        """Return True if a match states something; about movable things, only before anything is played ahead."""
         nouns = {name: text for name, text in match.groupdict().items() if name in "abc" and text}
         stay = "b" in nouns and not {self.thing(noun) for noun in nouns.values()} & {"player", "box", ""}
         settled = stay or match.start() < sentence.settled
         return settled and sentence.states(*match.span()) and not self.unknown_other(match, nouns)
 
     def thing(self, noun: str | None) -> str:
-        """The thing that a noun names on boards of the theme; "" for none."""
+        """Return the thing that a noun names on boards of the theme; "" for none."""
         if noun is None or (len(noun) == 1 and noun not in "iIPG"):
             return ""
         return next((thing for thing in _THEMES[self.theme] if _NAMED[thing].fullmatch(noun)), "")
 
     def cells(self, noun: str | None) -> frozenset[Cell]:
-        """Where a noun's thing is."""
+        """Return the cells of a noun's thing."""
         return self.things.get(self.thing(noun), frozenset())
 
     def unknown_other(self, match: Match, nouns: dict[str, str]) -> bool:
-        """Whether the statement names "the other" one of a thing of which there is only one."""
+        """Return True if the statement names "the other" of a thing that exists only once."""
         single = [match.string[: match.start(name)] for name, noun in nouns.items() if len(self.cells(noun)) < 2]
-        return any(re.search(r"\b(?:an)?other\s+$", before, re.IGNORECASE) for before in single)
+        return any(re.search(r"\b(?:an)?other\s+$", text_before, re.IGNORECASE) for text_before in single)
 
     def positions(self, thought: str) -> list[Span]:
-        """Statements of positions, judged together: how a thought counts shows in all of them."""
-        place, more = _PLACES[self.theme]
-        found = []
+        """Read statements of positions, which are judged together: all of them show how a thought counts."""
+        pattern, more = _PLACES[self.theme]
+        statements = []
         for sentence in sentences(thought):
-            for match in place.finditer(sentence.text):
+            for match in pattern.finditer(sentence.text):
                 thing = self.thing(match["a"])
                 ahead = thing in ("player", "box") and match.start() >= sentence.settled
                 unknown = thing in ("", "wall") or self.unknown_other(match, {"a": match["a"]})
                 if ahead or unknown or not sentence.states(*match.span()):
                     continue
-                found.append((*trimmed(sentence, match), thing, position_of(match["place"])))
+                statements.append((*trimmed(sentence, match), thing, read_position(match["place"])))
                 end = match.end()
                 while thing != "player" and (following := more.match(sentence.text, end)):  # a list
                     start, end = following.span("place")
                     if not sentence.states(start, end):
                         break
-                    found.append((sentence.start + start, sentence.start + end, thing, position_of(following["place"])))
-        stated = [position for *_, position in found]
+                    statements.append(
+                        (sentence.start + start, sentence.start + end, thing, read_position(following["place"]))
+                    )
+        stated = [position for *_, position in statements]
         walled = self.theme == "sokoban"
-        cells = judge(thought, stated, lambda number, cell: cell in self.things[found[number][2]], walled=walled)
+        cells = judge(thought, stated, lambda number, cell: cell in self.things[statements[number][2]], walled=walled)
         return [
-            (start, end, self.position(thing, cell)) for (start, end, thing, _), cell in zip(found, cells, strict=True)
+            (start, end, self.position(thing, cell))
+            for (start, end, thing, _), cell in zip(statements, cells, strict=True)
         ]
 
     def position(self, thing: str, cell: Cell | None) -> Verdict:
-        """Whether a thing is in a cell; None: in an uncertain one."""
+        """Judge whether a thing is in a cell; None for an uncertain cell."""
         there, shown = self.things[thing], [cell] if cell and self.inside(cell) else []
         return Verdict(None if cell is None else cell in there, self.where(thing), shown, there, POSITIONS[thing])
 
     def about(self, true: bool | None, *things: str, kind: str = "") -> Verdict:
-        """A verdict about things of these kinds, in whose place it says where they are."""
+        """Return a verdict about things of these kinds; their true places are the correction."""
         cells = {cell for thing in things for cell in self.things[thing]}
         return Verdict(true, "; ".join(map(self.where, things)), cells, (), kind)
 
     def related(self, match: Match, holds: Callable[[Cell, Cell], bool | None]) -> Verdict | None:
-        """Whether a relation holds between one of the first things and one of the second ones."""
+        """Judge whether a relation is true between one of the first things and one of the second things."""
         a, b = self.thing(match["a"]), self.thing(match["b"] or match.groupdict().get("c"))
         if not a or not b or a == b or not self.things[a] or not self.things[b]:
             return None
-        true = any_of(holds(one, two) for one in self.things[a] for two in self.things[b])
+        true = any_true(holds(first, second) for first in self.things[a] for second in self.things[b])
         return self.about(true, a, b, kind="wall" if a == "wall" else "")
 
     def same_line(self, match: Match) -> Verdict | None:
         axis = 0 if match["axis"].lower() == "row" else 1
-        return self.related(match, lambda one, two: one[axis] == two[axis])
+        return self.related(match, lambda first, second: first[axis] == second[axis])
 
     def beside(self, match: Match) -> Verdict | None:
         return None if self.thing(match["b"]) in ("ice", "wall") else self.related(match, adjacent)
 
     def distance(self, match: Match) -> Verdict | None:
         single = len(self.cells(match["a"])) == len(self.cells(match["b"])) == 1
-        number = number_of(match["number"])
-        return self.related(match, lambda one, two: apart(one, two, number)) if single else None
+        number = read_number(match["number"])
+        return self.related(match, lambda first, second: apart(first, second, number)) if single else None
 
     def standing(self, match: Match) -> Verdict | None:
-        """Whether the player is on the goal, or in a hole; "at the goal" may mean beside it."""
+        """Judge whether the player is on the goal, or in a hole; "at the goal" may mean next to it."""
         player, there = self.things["player"], self.cells(match["b"])
-        beside = any_of(adjacent(one, two) for one in player for two in there)
+        beside = any_true(adjacent(first, second) for first in player for second in there)
         if not player or (beside and match["preposition"].lower() == "at"):
             return None
         return Verdict(bool(player & there), self.where("player"), player | there)
 
     def line(self, match: Match) -> Verdict | None:
-        """Row or column of a thing, counted from 1, perhaps from 0, or without the outer walls."""
+        """Judge the row or column of a thing, counted from 1, perhaps from 0, or without the outer walls."""
         thing, axis = self.thing(match["a"]), 0 if (match["axis"] or match["axis2"]).lower() == "row" else 1
         word, walled = (match["ordinal"] or match["number"]).lower(), self.theme == "sokoban"
         last = self.size[axis] - 1
@@ -176,14 +179,14 @@ class GridChecks(GridFacts):
         cells = self.things.get(thing)
         if not cells or (walled and word in named) or (word not in named and word in _ENDS):
             return None
-        line = named[word] if word in named else number_of(word) - 1
+        line = named[word] if word in named else read_number(word) - 1
         shifts = () if word in named else range(1, 1 + (not match["ordinal"]) + walled)
         off = {cell[axis] - line for cell in cells}
         true = True if 0 in off else None if off.intersection(shifts) else False
         return self.about(true, thing, kind=POSITIONS.get(thing, "wall"))
 
     def origin(self, match: Match, thing: str) -> str:
-        """The thing that directions are relative to; "" where it is uncertain."""
+        """Return the thing that directions are relative to; "" if it is uncertain."""
         if re.search(r"\bmy\b", match["offsets"], re.IGNORECASE):
             return "player" if thing != "player" else ""
         if noun := match["b"] or match["c"]:
@@ -192,7 +195,7 @@ class GridChecks(GridFacts):
         return "player" if thing in ("goal", "hole") or (thing == "box" and self.theme == "sokoban") else ""
 
     def direction(self, match: Match) -> Verdict | None:
-        """Directions and distances of a thing from another one."""
+        """Judge directions and distances of a thing from another one."""
         offsets, close, lines = _offsets(match["offsets"])
         thing = self.thing(match["a"])
         origin = self.origin(match, thing) if thing else ""
@@ -204,7 +207,7 @@ class GridChecks(GridFacts):
             there = [moved(cell, offsets) for cell in origins]
             return None if len(offsets) > 1 else self.neighbour(there, "wall", close=close, kind="wall")
         pairs = [(cell, base) for cell in cells for base in origins if cell != base]
-        true = any_of(in_direction(cell, base, offsets, close=close, lines=lines) for cell, base in pairs)
+        true = any_true(in_direction(cell, base, offsets, close=close, lines=lines) for cell, base in pairs)
         if true is None and not cells:
             return None
         if not (match["b"] or match["c"]) and not self.unambiguous(match["offsets"], offsets, cells, true):
@@ -212,9 +215,9 @@ class GridChecks(GridFacts):
         return self.about(true, thing, origin)
 
     def unambiguous(self, text: str, offsets: list[Offset], cells: frozenset[Cell], true: bool | None) -> bool:
-        """Whether a side means the same of the player as of the board, where the statement does not say which it means.
+        """Return True if a side means the same for player and board, or the statement says which of them it means.
 
-        "On the left" may be either, of several things it may be said of most, and "is left" of what remains.
+        "On the left" may mean either; said of several things, it may be true of most; "is left" may mean a remainder.
         """
         (direction, number), *others = offsets
         if others or number or direction not in ("left", "right") or re.search(r"\bmy\b", text, re.IGNORECASE):
@@ -224,7 +227,7 @@ class GridChecks(GridFacts):
         return text.lower().strip() not in ("left", "right") and sides == {(direction == "left") == true}
 
     def cell(self, match: Match) -> Verdict | None:
-        """What a neighbouring cell contains. Without "the cell", a thing further away may be meant."""
+        """Judge the content of a neighbouring cell. Without "the cell", a thing further away may be meant."""
         offsets, close, _ = _offsets(match["offsets"])
         origin, content = self.origin(match, ""), self.thing(match["content"])
         if not offsets or not origin or not content:
@@ -233,7 +236,7 @@ class GridChecks(GridFacts):
         return self.neighbour([moved(cell, offsets) for cell in self.things[origin]], content, close=close)
 
     def neighbour(self, there: list[Cell], content: str, *, close: bool, kind: str = "") -> Verdict:
-        """Whether one of these cells contains a thing; uncertain where it does not and is not said to be close."""
+        """Judge whether one of these cells contains a thing; uncertain if it does not and is not said to be close."""
         ends = self.things.get("goal") or self.things.get("target", frozenset())
 
         def contains(cell: Cell) -> bool | None:
@@ -241,14 +244,14 @@ class GridChecks(GridFacts):
                 return True if kind else None
             return None if content in ("ice", "empty") and cell in ends else cell in self.things[content]
 
-        true = any_of(map(contains, there))
+        true = any_true(map(contains, there))
         names = " and ".join(map(self.names_at, there))
         shown = [cell for cell in there if self.inside(cell)]
         return Verdict(None if true is False and not close else true, f"that cell is {names}", shown, (), kind)
 
     def count(self, match: Match) -> Verdict | None:
         pairs = [(match["a"], match["number"]), (match["b"], match["number2"])]
-        stated = {self.thing(noun): number_of(number) for noun, number in pairs if noun}
+        stated = {self.thing(noun): read_number(number) for noun, number in pairs if noun}
         if stated.keys() & {"", "player", "wall", "ice"}:
             return None
         actual = {thing: len(self.things[thing]) for thing in stated}
@@ -264,7 +267,7 @@ class GridChecks(GridFacts):
         return Verdict(true, f"{len(boxes & targets)} of {len(boxes)} boxes on targets", boxes)
 
     def corner(self, match: Match) -> Verdict | None:
-        """A named corner of a lake, or where walls meet in a room."""
+        """Judge a named corner of a lake, or a corner between walls of a room."""
         thing, room = self.thing(match["a"]), self.theme == "sokoban"
         cells = self.things.get(thing)
         if not cells or room == bool(match["vertical"]) or (room and thing == "target"):
@@ -294,15 +297,15 @@ class GridChecks(GridFacts):
 
 
 def _offsets(text: str) -> tuple[list[Offset], bool, bool]:
-    """Directions with numbers, none where two are along the same axis; whether they are close; whether lines count."""
-    found = list(_OFFSET.finditer(text))
+    """Return directions with numbers, none if two share an axis; whether they are close; whether lines count."""
+    matches = list(_OFFSET.finditer(text))
     names = [
-        next(name for name in _DIRECTIONS if _NAMED[name].fullmatch(match["direction"].strip())) for match in found
+        next(name for name in _DIRECTIONS if _NAMED[name].fullmatch(match["direction"].strip())) for match in matches
     ]
-    numbers = [number_of(match["number"]) if match["number"] else None for match in found]
+    numbers = [read_number(match["number"]) if match["number"] else None for match in matches]
     clear = len({name in ("up", "down") for name in names}) == len(names) and 0 not in numbers
-    lines = any((match["unit"] or "").lower().startswith(("row", "col")) for match in found)
-    return list(zip(names, numbers, strict=True)) if clear else [], any(match["close"] for match in found), lines
+    lines = any((match["unit"] or "").lower().startswith(("row", "col")) for match in matches)
+    return list(zip(names, numbers, strict=True)) if clear else [], any(match["close"] for match in matches), lines
 
 
 _ROOM = (
@@ -340,29 +343,29 @@ _BOTH = (
     ("size", r"\b(it|this|the (board|grid|room|map|lake|puzzle))('s| is| has| measures) (an? )?(?P<rows>\d{1,2})\s*"
      r"(x|×|by)\s*(?P<columns>\d{1,2})( (grid|board|map|room|lake|cells))?\b", GridChecks.extent, ("x", "×", "by")),
 )  # fmt: skip
-"""Kind, pattern, check and texts of which one must occur, most specific first."""
+"""Kind, pattern, check and required texts (one of them must occur), most specific first."""
 
 
-def _words(theme: str) -> dict[str, str]:
+def _vocabulary(theme: str) -> dict[str, str]:
     named = [f"{{{thing}}}" for thing in _THEMES[theme]]
     return _WORDS | {"subjects": _SUBJECTS[theme], "things": "|".join(named[:-1]), "contents": "|".join(named[1:])}
 
 
 RULES = {
-    "sokoban": table(_words("sokoban"), *_ROOM, *_BOTH),
-    "frozen_lake": table(_words("frozen_lake"), *_LAKE, *_BOTH),
+    "sokoban": table(_vocabulary("sokoban"), *_ROOM, *_BOTH),
+    "frozen_lake": table(_vocabulary("frozen_lake"), *_LAKE, *_BOTH),
 }
 _NAMED = {name: compiled(pattern) for name, pattern in (_NOUNS | _DIRECTIONS).items()}
 _OFFSET = compiled(
     r"(?P<number>{number}|a)?\s*{unit:units}?\s*((?P<close>{close})(?= \S))?\s*{direction:direction}\b",
-    _words("sokoban"),
+    _vocabulary("sokoban"),
 )
 _PLACES = {
     theme: (
         compiled(
             r"{subject}{be}?{adverbs}( (at|in|on))?( (the )?(position|cell|square|coordinates?|tile|location|spot))?"
             r"\s*:?\s*(in )?(the )?{place:place}",
-            _words(theme),
+            _vocabulary(theme),
         ),
         compiled(
             r"\s*(,|and|,\s*and|;)?\s*(?P<place>[(\[]\s*\d{1,2}\s*,\s*\d{1,2}\s*[)\]]|(?<!\d)\d{1,2},\d{1,2}(?!\d)|"

@@ -1,4 +1,4 @@
-"""Facts of a grid: where its things are, and whether a direction, a distance or a neighbourhood is true of them."""
+"""Facts of a grid: the cells of its things, and tests of directions, distances and neighbourhoods."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ class GridFacts:
 
     @cached_property
     def things(self) -> Mapping[str, frozenset[Cell]]:
-        """Thing → its cells."""
+        """Return thing → its cells."""
         cells = [((row, column), sign) for row, text in enumerate(self.rows) for column, sign in enumerate(text)]
         signs = THINGS[self.theme].items()
         return {thing: frozenset(cell for cell, sign in cells if sign in those) for thing, those in signs}
 
     @property
     def size(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Return the numbers of rows and columns."""
         return len(self.rows), max(map(len, self.rows))
 
     def inside(self, cell: Cell) -> bool:
-        """Whether the board has the cell."""
+        """Return True if the board has the cell."""
         return 0 <= cell[0] < len(self.rows) and 0 <= cell[1] < len(self.rows[cell[0]])
 
     def blocked(self, cell: Cell, *directions: str) -> bool:
-        """Whether a wall or the edge is on one of these sides of a cell."""
+        """Return True if a wall or the edge is on one of these sides of a cell."""
         beside = [moved(cell, [(name, 1)]) for name in directions]
-        return any(not self.inside(place) or place in self.things.get("wall", ()) for place in beside)
+        return any(not self.inside(neighbour) or neighbour in self.things.get("wall", ()) for neighbour in beside)
 
     def names_at(self, cell: Cell) -> str:
-        """Text of what a cell contains."""
+        """Return a text on the contents of a cell."""
         if not self.inside(cell):
             return "the edge"
         names = [thing for thing, cells in self.things.items() if cell in cells and thing != "empty"]
         return " and ".join(names) or "empty"
 
     def where(self, thing: str) -> str:
-        """Text of where things of a kind are."""
+        """Return a text on the places of things of a kind."""
         cells = sorted(self.things[thing])
         if not cells:
             return f"there is no {thing}"
@@ -64,18 +64,18 @@ class GridFacts:
 
     @cached_property
     def connected(self) -> bool:
-        """Whether the player of a lake can reach a goal without entering a hole, if it does not slip."""
+        """Return True if the player of a lake can reach a goal without entering a hole, if it does not slip."""
         todo = list(self.things["player"])
         seen = set(todo)
         while todo:
             beside = {moved(todo[-1], [(name, 1)]) for name in STEPS} - seen - self.things["hole"]
-            todo[-1:] = [place for place in beside if self.inside(place)]
+            todo[-1:] = [neighbour for neighbour in beside if self.inside(neighbour)]
             seen |= beside
         return bool(self.things["goal"] & seen)
 
 
 def moved(cell: Cell, offsets: Iterable[Offset]) -> Cell:
-    """The cell in these directions; one step where no number is stated."""
+    """Return the cell in these directions; one step if no number is stated."""
     row, column = cell
     for direction, number in offsets:
         down, right = STEPS[direction]
@@ -84,14 +84,14 @@ def moved(cell: Cell, offsets: Iterable[Offset]) -> Cell:
     return row, column
 
 
-def any_of(verdicts: Iterable[bool | None]) -> bool | None:
-    """True if some verdict is true, False if all are false, None otherwise."""
+def any_true(verdicts: Iterable[bool | None]) -> bool | None:
+    """Return True if some verdict is true, False if all are false, None otherwise."""
     known = list(verdicts)
     return True if True in known else None if None in known or not known else False
 
 
 def in_direction(cell: Cell, origin: Cell, offsets: Sequence[Offset], *, close: bool, lines: bool) -> bool | None:
-    """Whether a cell is in these directions from another one; None where people would differ.
+    """Return True if a cell is in these directions from another one; None if people would disagree.
 
     Args:
         offsets: at most one direction for each axis.
@@ -110,13 +110,13 @@ def in_direction(cell: Cell, origin: Cell, offsets: Sequence[Offset], *, close: 
 
 
 def adjacent(cell: Cell, other: Cell) -> bool | None:
-    """Whether two cells share a side; None for a corner."""
+    """Return True if two cells share a side; None for a corner."""
     down, across = abs(cell[0] - other[0]), abs(cell[1] - other[1])
     return True if down + across == 1 else None if down == across == 1 else False
 
 
 def apart(cell: Cell, other: Cell, number: int) -> bool | None:
-    """Whether two cells are so many steps apart; None where a way around or a diagonal could be meant."""
+    """Return True if two cells are so many steps apart; None if a detour or a diagonal could be meant."""
     down, across = abs(cell[0] - other[0]), abs(cell[1] - other[1])
     if number == down + across:
         return True

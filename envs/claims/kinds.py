@@ -1,4 +1,4 @@
-"""Kinds of claims: what a statement of a thought is about. Facets, filters and exports name them."""
+"""Kinds of claims by subject. Facets, filters and exports name them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 OTHER = "other"
-"""Kind of claims without one, as of environments of your own."""
+"""Kind of claims without a kind, such as claims in your own environments."""
 
 CLAIM_KINDS: Mapping[str, str] = MappingProxyType({
     "own_position": "own position", "box_position": "box position", "target_position": "target position",
@@ -22,5 +22,5 @@ CLAIM_KINDS: Mapping[str, str] = MappingProxyType({
 
 
 def known_kind(kind: str | None) -> str:
-    """The kind itself if it is in CLAIM_KINDS, else OTHER."""
+    """Return the kind if it is in CLAIM_KINDS, else OTHER."""
     return kind if kind is not None and kind in CLAIM_KINDS else OTHER

@@ -1,4 +1,4 @@
-"""Sentences and clauses of a thought, and whether each states something about the present.
+"""Sentences and clauses of a thought, with a test whether each states something about the present.
 
 Questions, conditions, plans, wishes, guesses, memories and denials state nothing. After the first sentence that plays
 ahead ("if I push …", "then …"), the pieces that can move are no longer where the board shows them.
@@ -16,7 +16,7 @@ MAX_SENTENCE = 600
 
 _PLAIN = str.maketrans('`_“”"’‘\t\u00a0−–', "     ''  --")
 _MARKS = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)|(?<=[A-Za-z)])\*|\*(?=[A-Za-z])|(?m:^) *[*+•-] ")
-"""Emphasis, and the signs of list items, which in front of a number are no minus."""
+"""Emphasis, and the signs of list items, which are not a minus in front of a number."""
 _CODE = re.compile(r"```[a-z][\w+#-]*\n.*?(?:```|\Z)", re.IGNORECASE | re.DOTALL)
 """A block of program code: a fence that names its language."""
 _END = re.compile(r"[.!?…](?=[\s)\]]|$)|\n|[;|]")
@@ -57,8 +57,8 @@ _AHEAD = re.compile(
 class Sentence:
     """A piece of the plain text. `text` has the same length as in the thought; `start` is its place there.
 
-    `asserts`: not a question, condition or guess as a whole. `settled`: up to this character of it nothing plays ahead.
-    `clauses`: start, end and whether it states something about the present.
+    `asserts` is False for a question, condition or guess. Up to the character `settled`, nothing plays ahead. `clauses`
+    contain start, end and whether they state something about the present.
     """
 
     text: str
@@ -68,11 +68,11 @@ class Sentence:
     clauses: tuple[tuple[int, int, bool], ...]
 
     def states(self, start: int, end: int, *, ignore: re.Pattern[str] | None = None) -> bool:
-        """Whether every clause that the stretch touches states something about the present.
+        """Return True if every clause in the range states something about the present.
 
         Args:
-            start, end: within the sentence.
-            ignore: words within the stretch itself that do not count as a denial or a memory.
+            start, end: range within the sentence.
+            ignore: words within the range that do not count as a denial or a memory.
         """
         for first, last, present in self.clauses:
             if first < end and start < last and not present:
@@ -85,13 +85,13 @@ class Sentence:
 
 
 def plain(thought: str) -> str:
-    """The thought without code, emphasis and list signs, with plain quotes and dashes; characters keep their places."""
+    """Remove code, emphasis and list signs, and simplify quotes and dashes; characters keep their places."""
     prose = _CODE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), thought)
     return _MARKS.sub(lambda match: " " * len(match.group()), prose.translate(_PLAIN))
 
 
 def sentences(thought: str) -> Iterator[Sentence]:
-    """The sentences of a thought in order, without empty and overlong ones."""
+    """Yield the sentences of a thought in order, without empty and overlong sentences."""
     text = plain(thought)
     ends = [(match.start(), match.end(), match.group()) for match in _END.finditer(text)] + [(len(text), 0, "")]
     start, ahead = 0, False
@@ -108,7 +108,7 @@ def sentences(thought: str) -> Iterator[Sentence]:
 
 
 def _clauses(piece: str) -> Iterator[tuple[int, int, bool]]:
-    """The clauses of a sentence, each with the word that links it."""
+    """Yield the clauses of a sentence, each with the word that links it."""
     starts = [0, *(match.start() for match in _BREAK.finditer(piece)), len(piece)]
     for first, last in pairwise(starts):
         yield first, last, _CLAUSE.search(piece, first, last) is None

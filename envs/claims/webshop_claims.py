@@ -1,4 +1,4 @@
-"""Claims about a page of the shop: price, rating, options, chosen options, results, the request's limit."""
+"""Claims about a page of the shop: price, rating, options, chosen options, results, and the request's limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from envs.base import Board, Claim, PageBoard, PageItem
-from envs.claims.claim_rules import Match, Rule, Verdict, number_of, read, table
+from envs.claims.claim_rules import Match, Rule, Verdict, read, read_number, table
 
 _CHOSE = re.compile(r"\b(?:been)\b", re.IGNORECASE)
 _LIMIT = re.compile(
@@ -18,7 +18,7 @@ _FOUND = re.compile(r"Page (\d+), (\d+) found")
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says, prices in dollars, and the checks of statements about it: each gets a match of its rule."""
+    """Contents of a page, with prices in dollars, and checks of statements about it; each gets a match of its rule."""
 
     board: PageBoard
 
@@ -31,13 +31,13 @@ class Page:
 
     @cached_property
     def lines(self) -> dict[str, str]:
-        """Label → value of lines such as "Price: $10.00" on a product's page."""
+        """Return label → value of lines such as "Price: $10.00" on a product's page."""
         texts = [item.text for item in self._items("text")]
         return dict(text.split(": ", 1) for text in texts if re.match(r"(?:Price|Rating): ", text))
 
     @cached_property
     def groups(self) -> dict[str, list[str]]:
-        """Group of options → its values, in lower case, of a product's page."""
+        """Return group of options → its values, in lower case, on a product's page."""
         sections = self.board.sections if self.kind == "product" else ()
         return {
             section.title.lower(): [item.text.lower() for item in section.items]
@@ -47,19 +47,19 @@ class Page:
 
     @cached_property
     def results(self) -> list[tuple[str, str, str]]:
-        """Id in lower case, price and title of each result on the page."""
+        """Return id in lower case, price and title of each result on the page."""
         items = [item for item in self._items("list") if item.action.startswith("click[")]
         return [(item.action[6:-1].lower(), item.detail, item.text) for item in items]
 
     @cached_property
     def numbers(self) -> tuple[int, int] | None:
-        """Page of results and number of results."""
+        """Return the page of results and the number of results."""
         match = _FOUND.fullmatch(self.board.title)
         return (int(match[1]), int(match[2])) if match else None
 
     @cached_property
     def kind(self) -> str:
-        """search, results, product, or "" for other pages."""
+        """Return search, results, product, or "" for other pages."""
         if self.numbers:
             return "results"
         if self.board.title == "Search the shop":
@@ -81,7 +81,7 @@ class Page:
             return None
         return Verdict(stated == self.kind, f"this is the {self.kind} page")
 
-    def price_of(self, match: Match) -> Verdict | None:
+    def result_price(self, match: Match) -> Verdict | None:
         shown = {key: (price, title) for key, price, title in self.results}.get(match["id"].lower())
         return self.compare_price(*shown, match) if shown else None
 
@@ -90,7 +90,7 @@ class Page:
         return self.compare_price(shown, f"Price: {shown}", match)
 
     def compare_price(self, shown: str, mark: str, match: Match) -> Verdict | None:
-        """Whether a price is the stated one or, with the group `below`, not above it; whole dollars may be rounded."""
+        """Judge whether a price is the stated one or, with the group `below`, not above it; dollars may be rounded."""
         prices = [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", shown)]
         if len(prices) != 1:
             return None
@@ -106,14 +106,14 @@ class Page:
         return Verdict(float(shown) == float(match["value"]), f"the rating is {shown}", marks=[f"Rating: {shown}"])
 
     def result(self, match: Match) -> Verdict | None:
-        place = number_of(match["ordinal"])
-        if not 0 < place <= len(self.results) or (self.numbers and self.numbers[0] != 1):
+        position = read_number(match["ordinal"])
+        if not 0 < position <= len(self.results) or (self.numbers and self.numbers[0] != 1):
             return None
-        key, _, title = self.results[place - 1]
-        return Verdict(key == match["id"].lower(), f"result {place} is {key.upper()}", marks=[title])
+        key, _, title = self.results[position - 1]
+        return Verdict(key == match["id"].lower(), f"result {position} is {key.upper()}", marks=[title])
 
     def how_many(self, match: Match) -> Verdict | None:
-        stated = number_of(match["number"])
+        stated = read_number(match["number"])
         if not self.numbers or (stated == len(self.results) and stated != self.numbers[1]):  # perhaps about this page
             return None
         return Verdict(stated == self.numbers[1], f"{self.numbers[1]} results")
@@ -143,7 +143,7 @@ class Page:
 
 
 def read_webshop_claims(thought: str, board: Board) -> list[Claim] | None:
-    """Claims of a thought about the page; None for other boards."""
+    """Return claims of a thought about the page; None for other boards."""
     if not isinstance(board, PageBoard):
         return None
     page = Page(board)
@@ -167,20 +167,20 @@ _WORDS = {
 
 @lru_cache(maxsize=64)
 def _rules(groups: tuple[str, ...], values: tuple[str, ...]) -> list[Rule]:
-    """The rules for a page with these options."""
+    """Return the rules for a page with these options."""
 
-    def one_of(texts: tuple[str, ...]) -> str:
+    def any_text(texts: tuple[str, ...]) -> str:
         ordered = sorted(texts, key=lambda text: (-len(text), text))
         return "|".join(re.escape(text).replace(r"\ ", " ") for text in ordered) or r"(?!)"
 
     return table(
-        _WORDS | {"value": one_of(values), "group": one_of(tuple(group.rstrip("s") for group in groups))},
+        _WORDS | {"value": any_text(values), "group": any_text(tuple(group.rstrip("s") for group in groups))},
         ("request", r"\bprice (of )?{below} {money}", Page.limit),
         ("request", r"\b(the|my|our) (?P<own>budget|price limit|limit)( (is|of)|:) {money}", Page.limit),
         ("page", r"\b(i'm|i am|we are|this is) (now )?(on |looking at )?(the )?"
                  r"(?P<kind>search results|search|results?|product) page\b", Page.kind_of_page),
-        ("price", r"{id} (costs|is|is priced at|is listed at|for|at) {money}", Page.price_of),
-        ("price", r"{id}\s*\(\s*{money}\s*\)", Page.price_of),
+        ("price", r"{id} (costs|is|is priced at|is listed at|for|at) {money}", Page.result_price),
+        ("price", r"{id}\s*\(\s*{money}\s*\)", Page.result_price),
         ("search_results", r"\bthe {ordinal:ordinal} (result|product|item) is {id}", Page.result),
         ("search_results", r"\b(there are|found|i see) (?P<number>\d+|{number}) (results|products)\b"
                            r"(?! (on|that|which|with|below|under))", Page.how_many),

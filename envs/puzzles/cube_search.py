@@ -1,14 +1,14 @@
-"""Shortest solutions of cubes: breadth-first search from the solved state and from the present one, until they meet."""
+"""Shortest solutions of cubes: breadth-first search from the solved and the present state, until both meet."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from envs.puzzles.cube_turns import Cube, cube_of
+from envs.puzzles.cube_turns import Cube, get_cube
 
 TABLE_DEPTH = {2: 6, 3: 4}
-"""Turns from the solved state whose states are stored: 11,913 and 11,206 of them."""
+"""Depth in turns from the solved state up to which states are stored: 11,913 and 11,206 states."""
 SEARCH_DEPTH = {2: 8, 3: 2}
 """Further turns that are searched from a state: together 14 for the small cube, enough for every state of it, and 6."""
 
@@ -23,7 +23,7 @@ class Advice:
 
 @dataclass
 class CubeSolver:
-    """Solver of one size. The table of states near the solved one grows when it is needed."""
+    """Solver for one size. The table of states near the solved state grows on demand."""
 
     cube: Cube
     _distances: dict[str, int] = field(init=False)
@@ -35,7 +35,7 @@ class CubeSolver:
         self._rim = [self.cube.solved]
 
     def advice(self, state: str) -> Advice | None:
-        """The shortest solution; None if it is longer than `reach`."""
+        """Return the shortest solution; None if it is longer than `reach`."""
         distances, turns = self._distances, self.cube.turns
         while state not in distances and self._depth < TABLE_DEPTH[self.cube.size]:
             self._grow()
@@ -46,11 +46,11 @@ class CubeSolver:
 
     @property
     def reach(self) -> int:
-        """Longest solutions that are found, in turns."""
+        """Return the length of the longest solutions that are found, in turns."""
         return TABLE_DEPTH[self.cube.size] + SEARCH_DEPTH[self.cube.size]
 
     def _after(self, state: str, turn: str) -> int | None:
-        """Distance after a turn; None outside of the table."""
+        """Return the distance after a turn; None outside the table."""
         return self._distances.get(self.cube.turn(state, turn))
 
     def _grow(self) -> None:
@@ -66,24 +66,27 @@ class CubeSolver:
         self._rim = rim
 
     def _search(self, state: str) -> Advice | None:
-        """Search from a state outside of the table. Bit t of a mask: a shortest way begins with turn number t."""
+        """Search from a state outside the table.
+
+        Bit t of a mask means that a shortest solution begins with turn number t.
+        """
         turns = self.cube.turns
         seen = {state}
         layer = {self.cube.turn(state, turn): 1 << number for number, turn in enumerate(turns)}
         for taken in range(1, SEARCH_DEPTH[self.cube.size] + 1):
             met = [mask for after, mask in layer.items() if after in self._distances]
             if met:
-                # A state of the table that is met first lies on its rim: the layer before had none.
+                # The first common state is on the edge of the table, because the previous layer had none.
                 mask = 0
-                for each in met:
-                    mask |= each
+                for turn_mask in met:
+                    mask |= turn_mask
                 first = tuple(turn for number, turn in enumerate(turns) if mask >> number & 1)
                 return Advice(taken + self._depth, first)
             seen |= layer.keys()
             beyond: dict[str, int] = {}
-            for before, mask in layer.items():
+            for previous, mask in layer.items():
                 for turn in turns:
-                    after = self.cube.turn(before, turn)
+                    after = self.cube.turn(previous, turn)
                     if after not in seen:
                         beyond[after] = beyond.get(after, 0) | mask
             layer = beyond
@@ -91,6 +94,6 @@ class CubeSolver:
 
 
 @lru_cache
-def solver_of(size: int) -> CubeSolver:
-    """The solver of a size, shared by all environments of the process."""
-    return CubeSolver(cube_of(size))
+def get_solver(size: int) -> CubeSolver:
+    """Return the solver for a size, shared by all environments of the process."""
+    return CubeSolver(get_cube(size))

@@ -1,7 +1,7 @@
 """Quarter turns of cubes with two or three stickers along an edge, as permutations of the stickers.
 
 A state is a string with the colour of each sticker: faces in the order U L F R B D, each row by row as in the net
-(U above F, then L F R B beside each other, D below F). The permutations follow from the geometry: a turn rotates the
+(U above F, then L F R B in a row, D below F). The permutations follow from the geometry: a turn rotates the
 stickers of the outer layer of its face by a right angle, clockwise as seen from outside.
 """
 
@@ -35,16 +35,16 @@ three faces suffice, and one corner never moves."""
 
 
 def inverse(turn: str) -> str:
-    """The turn that undoes a turn."""
+    """Return the turn that undoes a turn."""
     return turn.removesuffix("'") if turn.endswith("'") else f"{turn}'"
 
 
-def _dot(one: Vector, other: Vector) -> int:
-    return sum(a * b for a, b in zip(one, other, strict=True))
+def _dot(first: Vector, second: Vector) -> int:
+    return sum(a * b for a, b in zip(first, second, strict=True))
 
 
 def _turned(point: Vector, axis: Vector) -> Vector:
-    """A point after a right angle clockwise about an axis, seen from its tip."""
+    """Rotate a point by a right angle clockwise about an axis, seen from its tip."""
     (x, y, z), (a, b, c), along = point, axis, _dot(point, axis)
     return along * a + y * c - z * b, along * b + z * a - x * c, along * c + x * b - y * a
 
@@ -57,49 +57,47 @@ class Cube:
 
     @cached_property
     def solved(self) -> str:
-        """The state in which each face has one colour."""
+        """Return the state in which each face has one colour."""
         return "".join(colour * self.size**2 for colour in COLOURS)
 
     @cached_property
     def turns(self) -> tuple[str, ...]:
-        """Names of the turns in standard notation: U is clockwise, U' counter-clockwise."""
+        """Return the names of the turns in standard notation: U is clockwise, U' counter-clockwise."""
         return tuple(name for face in TURNED_FACES[self.size] for name in (face, f"{face}'"))
 
     @cached_property
     def _permutations(self) -> dict[str, Callable[[str], tuple[str, ...]]]:
-        """Turn → the function that takes the sticker of each place after it from a state."""
+        """Return turn → the function that reads, from a state, the sticker of each place after the turn."""
         places = [self._centre(face, row, column) for face in FACES for row in self._range for column in self._range]
-        index = {place: number for number, place in enumerate(places)}
-        found: dict[str, Callable[[str], tuple[str, ...]]] = {}
+        index = {sticker: number for number, sticker in enumerate(places)}
+        permutations: dict[str, Callable[[str], tuple[str, ...]]] = {}
         for face in TURNED_FACES[self.size]:
             axis = _AXES[face][0]
             forwards = list(range(len(places)))
-            for number, place in enumerate(places):
-                if _dot(place, axis) >= self.size - 1:
-                    forwards[index[_turned(place, axis)]] = number
+            for number, sticker in enumerate(places):
+                if _dot(sticker, axis) >= self.size - 1:
+                    forwards[index[_turned(sticker, axis)]] = number
             backwards = sorted(range(len(places)), key=forwards.__getitem__)
-            found[face], found[f"{face}'"] = itemgetter(*forwards), itemgetter(*backwards)
-        return found
+            permutations[face], permutations[f"{face}'"] = itemgetter(*forwards), itemgetter(*backwards)
+        return permutations
 
     @property
     def _range(self) -> range:
         return range(self.size)
 
     def _centre(self, face: str, row: int, column: int) -> Vector:
-        """Middle of a sticker. The cube's faces are `size` away from its centre, and stickers 2 apart."""
+        """Return the middle of a sticker. The cube's faces are `size` away from its centre, and stickers 2 apart."""
         out, down, right = _AXES[face]
         y, x = 2 * row - self.size + 1, 2 * column - self.size + 1
         first, second, third = (self.size * o + y * d + x * r for o, d, r in zip(out, down, right, strict=True))
         return first, second, third
 
     def turn(self, state: str, name: str) -> str:
-        """The state after a turn."""
+        """Return the state after a turn."""
         return "".join(self._permutations[name](state))
 
     def scramble(self, rng: SeededRng, count: int) -> tuple[str, ...]:
-        """Random turns that leave the cube unsolved; none undoes the one before it, and none occurs three times in a
-        row.
-        """
+        """Return random turns that leave the cube unsolved. None undoes its predecessor or occurs thrice in a row."""
         while True:
             turns: list[str] = []
             state = self.solved
@@ -113,17 +111,17 @@ class Cube:
                 return tuple(turns)
 
     def net(self, state: str, outside: str) -> list[str]:
-        """Rows of the unfolded cube, with a sign where there is no sticker."""
+        """Return the rows of the unfolded cube, with the sign `outside` where there is no sticker."""
         size = self.size
         rows = [[outside] * 4 * size for _ in range(3 * size)]
         for number, face in enumerate(FACES):
-            top, left = (size * place for place in PLACES[face])
+            top, left = (size * start for start in PLACES[face])
             for cell in range(size * size):
                 rows[top + cell // size][left + cell % size] = state[number * size * size + cell]
         return ["".join(row) for row in rows]
 
 
 @lru_cache
-def cube_of(size: int) -> Cube:
-    """The cube of a size, shared, since its turns are computed once."""
+def get_cube(size: int) -> Cube:
+    """Return the cube of a size, shared because its turns are computed once."""
     return Cube(size)

@@ -1,7 +1,7 @@
 """2048 environment: slide all tiles to a side, so that equal neighbours merge, until one has the target value.
 
-After a move that changes the board a new tile appears in a random empty cell, 2 or (with probability `fours`) 4. A move
-that changes nothing adds no tile and pays nothing.
+After a move that changes the board, a new tile appears in a random empty cell: 2 or, with probability `fours`, 4. A
+move that changes nothing adds no tile and pays nothing.
 
 Reward: a merge into the tile 2^k pays k / S, where S = 3·2^(K−1) − K − 2 is the sum of k over all merges that make the
 target 2^K out of twos; the target pays 1 more. Reasons: the game's own score doubles with every tile, so that rare
@@ -32,7 +32,7 @@ FIRST_TILES = 2
 _SIGNS = ".123456789abc"
 """Characters of the board by exponent."""
 _TONES: tuple[Tone, ...] = ("tile", "white", "yellow", "orange", "red", "blue", "green")
-"""Tones of 2, 4, 8, …; the last one is that of all larger tiles."""
+"""Tones of 2, 4, 8, …; the last tone is used for all larger tiles."""
 
 
 class BoardError(ValueError):
@@ -60,12 +60,12 @@ class Game2048Settings(EnvSettings):
 
     @property
     def exponent(self) -> int:
-        """The target as a power of two."""
+        """Return the target as an exponent of two."""
         return self.target.bit_length() - 1
 
 
 def merge_unit(exponent: int) -> int:
-    """Sum of the exponents of all merges that make the tile with this exponent out of twos."""
+    """Return the sum of the exponents of all merges that make the tile with this exponent out of twos."""
     return 3 * (1 << (exponent - 1)) - exponent - 2
 
 
@@ -102,7 +102,7 @@ class Game2048(TextEnv):
 
     @classmethod
     def describe(cls, settings: EnvSettings) -> EnvSpec:
-        """Description with these settings: task and budgets depend on the target."""
+        """Describe the game with these settings, since task and budgets depend on the target."""
         return cls(settings).env_spec
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -139,27 +139,27 @@ class Game2048(TextEnv):
         return self.render(), reward, self._over, False, self._info(effective=True, valid=True)
 
     def render(self) -> str:
-        """Values of the tiles in columns, one line per row."""
+        """Return the values of the tiles in columns, one line per row."""
         values = [[str(2**tile) if tile else "." for tile in row] for row in self.tiles]
         width = max(len(value) for row in values for value in row)
         return "\n".join(" ".join(value.rjust(width) for value in row) for row in values)
 
     def board(self) -> GridBoard:
-        """The tiles, coloured by their values."""
+        """Return the tiles, coloured by their values."""
         present = sorted({tile for row in self.tiles for tile in row})
         legend = {_SIGNS[tile]: _symbol(tile) for tile in present}
         rows = ["".join(_SIGNS[tile] for tile in row) for row in self.tiles]
         return GridBoard(theme="2048", rows=rows, legend=legend)
 
     def hint(self) -> Hint:
-        """The best moves by a search of two moves; a heuristic, without a distance."""
+        """Return the best moves by a search of two moves; a heuristic, without a distance."""
         if self._won():
             return Hint(distance=0)
         best = advice(self.tiles, self.settings.exponent)
         return Hint(actions=best) if best else Hint(solvable="no", reason="no move changes the board")
 
     def plan(self, limit: int) -> list[str]:
-        """Up to `limit` moves to make before new tiles are seen: each the best one if no tile appeared."""
+        """Return up to `limit` moves to make before new tiles are seen: each the best move if no tile appeared."""
         tiles, exponent, actions = self.tiles, self.settings.exponent, list[str]()
         while len(actions) < limit and not _reached(tiles, exponent) and (best := advice(tiles, exponent)):
             actions.append(best[0])
@@ -168,13 +168,13 @@ class Game2048(TextEnv):
 
     @property
     def tiles(self) -> Tiles:
-        """The board as exponents."""
+        """Return the board as exponents."""
         if self._tiles is None:
             raise ResetNeeded("call reset() first")
         return self._tiles
 
     def _with_new_tile(self, tiles: Tiles, rng: SeededRng) -> Tiles:
-        """The board with a 2 or 4 in a random empty cell."""
+        """Return the board with a 2 or 4 in a random empty cell."""
         cell = rng.choice(empty_cells(tiles))
         return with_tile(tiles, cell, 2 if rng.uniform() < self.settings.fours else 1)
 
@@ -186,7 +186,7 @@ class Game2048(TextEnv):
 
 
 def parse_board(text: str, size: int) -> Tiles:
-    """Tiles of a board from its text: values separated by spaces, `.` or 0 for empty cells.
+    """Return the tiles in a board's text: values separated by spaces, `.` or 0 for empty cells.
 
     Raises:
         BoardError: rows or cells are missing, or a value is no tile.

@@ -1,4 +1,4 @@
-"""Rubik's cube environment: undo a few random quarter turns, on the pocket cube (2×2×2) or the usual one.
+"""Rubik's cube environment: undo a few random quarter turns, on the pocket cube (2×2×2) or the standard cube.
 
 Reward of a turn: −0.01, and +1 when the cube is solved. Reasons: a nearly solved cube often looks no better than a
 scrambled one, so that partial credit for stickers would mislead; the cost makes shorter solutions better, and is small
@@ -14,8 +14,8 @@ from gymnasium.error import ResetNeeded
 from pydantic import Field
 
 from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, StepInfo, Symbol, TextEnv, Tone
-from envs.puzzles.cube_search import solver_of
-from envs.puzzles.cube_turns import cube_of, inverse
+from envs.puzzles.cube_search import get_solver
+from envs.puzzles.cube_turns import get_cube, inverse
 from envs.spaces import ActionNames, text_space
 from envs.support.reset_options import read_options
 from envs.support.rng import SeededRng, Stream
@@ -56,7 +56,7 @@ class RubiksCube(TextEnv):
 
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         super().__init__(settings, **overrides)
-        self.cube = cube_of(self.settings.size)
+        self.cube = get_cube(self.settings.size)
         turns = max(MIN_ACTIONS, 2 * self.settings.scramble) / ACTIONS_PER_TURN
         self.env_spec = EnvSpec(
             name="RubiksCube",
@@ -78,7 +78,7 @@ class RubiksCube(TextEnv):
 
     @classmethod
     def describe(cls, settings: EnvSettings) -> EnvSpec:
-        """Description with these settings: the size decides about the actions, the scramble about the budgets."""
+        """Describe the cube with these settings: its size determines the actions, and the scramble the budgets."""
         return cls(settings).env_spec
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -107,32 +107,32 @@ class RubiksCube(TextEnv):
         return self.render(), reward, solved, False, self._info(effective=True, valid=True)
 
     def render(self) -> str:
-        """The unfolded cube, one letter per sticker."""
+        """Return the unfolded cube, one letter per sticker."""
         return "\n".join(self.cube.net(self.state, OUTSIDE))
 
     def board(self) -> GridBoard:
-        """The unfolded cube in the colours of its stickers."""
+        """Return the unfolded cube in the colours of its stickers."""
         return GridBoard(theme="rubiks_cube", rows=self.cube.net(self.state, OUTSIDE), legend=LEGEND)
 
     def hint(self) -> Hint:
-        """All turns that begin a shortest solution, and its length.
+        """Return all turns that begin a shortest solution, and its length.
 
-        Beyond the solver's reach: the turn that takes back the last one, without a distance.
+        Beyond the solver's reach: the turn that undoes the last one, without a distance.
         """
-        found = solver_of(self.settings.size).advice(self.state)
-        if found is None:
+        solution = get_solver(self.settings.size).advice(self.state)
+        if solution is None:
             return Hint(actions=[inverse(self._history[-1])])
-        return Hint(actions=list(found.turns), distance=found.distance)
+        return Hint(actions=list(solution.turns), distance=solution.distance)
 
     @property
     def state(self) -> str:
-        """Colours of the stickers: faces U L F R B D, each row by row."""
+        """Return the colours of the stickers: faces U L F R B D, each row by row."""
         if self._state is None:
             raise ResetNeeded("call reset() first")
         return self._state
 
     def _turn(self, name: str) -> None:
-        """Turn a face, and remember which turns have not been taken back."""
+        """Turn a face, and remember which turns have not been undone."""
         self._state = self.cube.turn(self.state, name)
         if self._history and self._history[-1] == inverse(name):
             self._history.pop()
@@ -140,7 +140,10 @@ class RubiksCube(TextEnv):
             self._history.append(name)
 
     def _read(self, text: str) -> tuple[str, ...]:
-        """Turns in standard notation, separated by spaces. Raises ValueError for others and for a solved cube."""
+        """Return turns in standard notation, separated by spaces.
+
+        Raises ValueError for others and for a solved cube.
+        """
         turns = tuple(text.split())
         state = self.cube.solved
         for turn in turns:

@@ -23,7 +23,7 @@ _CERTAIN = 1e-9
 
 @lru_cache(maxsize=_CACHED_ROWS)
 def slide_row(row: Row) -> tuple[Row, tuple[int, ...]]:
-    """The row after a move to the left, and the exponents of the merged tiles; a merged tile merges only once."""
+    """Return the row after a move to the left, and the exponents of the merged tiles; each merges only once."""
     moved: list[int] = []
     merged: list[int] = []
     free = False
@@ -39,17 +39,17 @@ def slide_row(row: Row) -> tuple[Row, tuple[int, ...]]:
 
 
 def transposed(tiles: Tiles) -> Tiles:
-    """The board with rows and columns exchanged."""
+    """Return the board with rows and columns exchanged."""
     return tuple(zip(*tiles, strict=True))
 
 
 def mirrored(tiles: Tiles) -> Tiles:
-    """The board with left and right exchanged."""
+    """Return the board with left and right exchanged."""
     return tuple(row[::-1] for row in tiles)
 
 
 def slide(tiles: Tiles, action: str) -> tuple[Tiles, tuple[int, ...]]:
-    """The board after a move, without a new tile, and the exponents of the merged tiles."""
+    """Return the board after a move, without a new tile, and the exponents of the merged tiles."""
     vertical, backwards = action in ("Up", "Down"), action in ("Right", "Down")
     turned = transposed(tiles) if vertical else tiles
     turned = mirrored(turned) if backwards else turned
@@ -60,24 +60,24 @@ def slide(tiles: Tiles, action: str) -> tuple[Tiles, tuple[int, ...]]:
 
 
 def moves(tiles: Tiles) -> list[str]:
-    """The actions that change the board."""
+    """Return the actions that change the board."""
     return [action for action in ACTIONS if slide(tiles, action)[0] != tiles]
 
 
 def empty_cells(tiles: Tiles) -> list[tuple[int, int]]:
-    """Row and column of each empty cell, row by row."""
+    """Return row and column of each empty cell, row by row."""
     return [(y, x) for y, row in enumerate(tiles) for x, tile in enumerate(row) if not tile]
 
 
 def with_tile(tiles: Tiles, cell: tuple[int, int], tile: int) -> Tiles:
-    """The board with a tile in a cell."""
+    """Return the board with a tile in a cell."""
     y, x = cell
     row = tiles[y]
     return (*tiles[:y], (*row[:x], tile, *row[x + 1 :]), *tiles[y + 1 :])
 
 
 def advice(tiles: Tiles, target: int) -> list[str]:
-    """The best actions by a search of two moves with a new 2 in an empty cell between them; empty when stuck.
+    """Return the best actions by a search of two moves with a new 2 in an empty cell between them; empty when stuck.
 
     Ratings are heuristic: they value empty cells, equal neighbours and sorted rows.
 
@@ -90,7 +90,7 @@ def advice(tiles: Tiles, target: int) -> list[str]:
 
 
 def _rate_move(moved: tuple[Tiles, tuple[int, ...]], target: int) -> float:
-    """Expected rating after a move, a new tile and the best answer to it."""
+    """Return the expected rating after a move, a new tile and the best answer to it."""
     tiles, merged = moved
     if target in merged:
         return _WON
@@ -110,14 +110,14 @@ def _best_answer(tiles: Tiles, target: int) -> float:
 
 
 def rating(tiles: Tiles) -> float:
-    """Heuristic value of a board: the higher, the easier it is to continue."""
+    """Return the heuristic value of a board: the higher, the easier it is to continue."""
     return sum(map(_rate_row, tiles)) + sum(map(_rate_row, transposed(tiles)))
 
 
 @lru_cache(maxsize=_CACHED_ROWS)
 def _rate_row(row: Row) -> float:
     pairs = list(pairwise(row))
-    falls = sum(max(0, one - other) ** 2 for one, other in pairs)
-    rises = sum(max(0, other - one) ** 2 for one, other in pairs)
-    equal = sum(one == other != 0 for one, other in pairs)
+    falls = sum(max(0, left - right) ** 2 for left, right in pairs)
+    rises = sum(max(0, right - left) ** 2 for left, right in pairs)
+    equal = sum(left == right != 0 for left, right in pairs)
     return _EMPTY * row.count(0) + _MERGEABLE * equal - _UNSORTED * min(falls, rises)

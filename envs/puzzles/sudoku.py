@@ -2,9 +2,9 @@
 
 Every puzzle has one solution. An action writes one digit, as in "r1c2=3" for row 1, column 2. With n blanks at the
 start, its reward is the change of the number of right digits divided by n, and 1/n less if the digit is wrong or the
-grid stays as it was. Reasons: filling the grid without an error pays 1 whatever the size; each digit pays at once, so
-that partial solutions differ; a guess between two digits gains nothing on average; and a right digit that is replaced
-is paid back, so that no cycle of actions gains anything.
+grid did not change. Reasons: filling the grid without an error pays 1 for any size; each digit pays immediately, so
+that partial solutions differ; a guess between two digits gains nothing on average; and replacing a right digit costs
+its reward, so that no cycle of actions gains anything.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class SudokuSettings(EnvSettings):
 
     @property
     def shape(self) -> Shape:
-        """Side of the grid and of its boxes."""
+        """Return the side of the grid and of its boxes."""
         return SHAPES[self.size]
 
     @property
     def empty_cells(self) -> int:
-        """Empty cells of a generated puzzle."""
+        """Return the number of empty cells of a generated puzzle."""
         return self.blanks or TYPICAL_BLANKS[self.size]
 
 
@@ -103,7 +103,7 @@ class Sudoku(TextEnv):
 
     @classmethod
     def describe(cls, settings: EnvSettings) -> EnvSpec:
-        """Description with these settings: budgets grow with the number of blanks."""
+        """Describe the puzzle with these settings, since budgets grow with the number of blanks."""
         return cls(settings).env_spec
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -126,16 +126,16 @@ class Sudoku(TextEnv):
         if move is None:
             return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
         cell, digit = move
-        before = self._grid
+        previous = self._grid
         if not self._given[cell]:
-            self._grid = (*before[:cell], digit, *before[cell + 1 :])
-        rise = (self._grid[cell] == solution[cell]) - (before[cell] == solution[cell])
-        wasted = self._grid == before or digit != solution[cell]
-        info = self._info(effective=self._grid != before, valid=True)
+            self._grid = (*previous[:cell], digit, *previous[cell + 1 :])
+        rise = (self._grid[cell] == solution[cell]) - (previous[cell] == solution[cell])
+        wasted = self._grid == previous or digit != solution[cell]
+        info = self._info(effective=self._grid != previous, valid=True)
         return self.render(), (rise - wasted) * self._unit, self._grid == solution, False, info
 
     def render(self) -> str:
-        """The grid, one line per row, with lines between the boxes."""
+        """Return the grid, one line per row, with lines between the boxes."""
         if self._solution is None:
             raise ResetNeeded("call reset() first")
         shape = self.shape
@@ -150,7 +150,7 @@ class Sudoku(TextEnv):
         return "\n".join(lines)
 
     def board(self) -> GridBoard:
-        """The grid: given digits on the ground of their box, the agent's own ones as right or wrong."""
+        """Return the grid: given digits on the ground of their box, the agent's digits as right or wrong."""
         size, shape = self.shape.size, self.shape
         legend: dict[str, Symbol] = {}
         cells = []
@@ -164,44 +164,44 @@ class Sudoku(TextEnv):
         return GridBoard(theme="sudoku", rows=rows, legend=dict(sorted(legend.items())))
 
     def hint(self) -> Hint:
-        """All digits that bring the grid closer to the solution, the next deduction first."""
+        """Return all digits that bring the grid closer to the solution, the next deduction first."""
         cells = [cell for cell, digit in enumerate(self.solution) if self._grid[cell] != digit]
         first = self.deduction()
         if first is not None:
             cells.remove(first.cell)
             cells.insert(0, first.cell)
-        return Hint(actions=[self.action_of(cell, self.solution[cell]) for cell in cells], distance=len(cells))
+        return Hint(actions=[self.action_for(cell, self.solution[cell]) for cell in cells], distance=len(cells))
 
     def deduction(self) -> Deduction | None:
-        """The digit to write next, with the reason; None when solved. Wrong digits count as empty."""
+        """Return the digit to write next, with the reason; None when solved. Wrong digits count as empty."""
         solution = self.solution
         right = tuple(digit if digit == solution[cell] else 0 for cell, digit in enumerate(self._grid))
         return next_deduction(self.shape, right, solution)
 
-    def action_of(self, cell: int, digit: int) -> str:
-        """The action that writes a digit into a cell, both counted as in grids."""
+    def action_for(self, cell: int, digit: int) -> str:
+        """Return the action that writes a digit into a cell, both counted as in grids."""
         row, column = divmod(cell, self.shape.size)
         return f"r{row + 1}c{column + 1}={digit}"
 
     @property
     def solution(self) -> Grid:
-        """The solution of this episode's puzzle."""
+        """Return the solution of this episode's puzzle."""
         if self._solution is None:
             raise ResetNeeded("call reset() first")
         return self._solution
 
     @property
     def given(self) -> Grid:
-        """The puzzle at the start."""
+        """Return the puzzle at the start."""
         return self._given
 
     @property
     def grid(self) -> Grid:
-        """The grid with the digits written so far."""
+        """Return the grid with the digits written so far."""
         return self._grid
 
     def _read(self, action: str) -> tuple[int, int] | None:
-        """Cell and digit of an action; None if it names none of this size."""
+        """Return cell and digit of an action; None if it names none of this size."""
         match = _ACTION.fullmatch(action)
         numbers = [int(number) for number in match.groups()] if match else []
         if not numbers or max(numbers) > self.shape.size:
@@ -210,7 +210,7 @@ class Sudoku(TextEnv):
         return (row - 1) * self.shape.size + column - 1, digit
 
     def _sign(self, cell: int, digit: int, *, shaded: bool) -> tuple[str, Symbol]:
-        """Character of a cell on the board, and its meaning."""
+        """Return a cell's character on the board, and its meaning."""
         if not digit:
             return (":", Symbol(name="empty", tone="tile")) if shaded else (".", Symbol(name="empty"))
         if self._given[cell]:

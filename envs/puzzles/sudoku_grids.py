@@ -1,4 +1,4 @@
-"""Sudoku grids: solver, generator of puzzles with one solution, and deductions that need no trial.
+"""Sudoku grids: solver, generator of puzzles with one solution, and deductions without trial and error.
 
 A grid is a tuple of digits, row by row, 0 for an empty cell.
 """
@@ -32,19 +32,19 @@ class Shape:
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
+        """Return the number of cells."""
         return self.size * self.size
 
     @cached_property
     def units(self) -> tuple[tuple[int, int, int], ...]:
-        """Row, column and box of each cell, each counted from 0."""
+        """Return row, column and box of each cell, each counted from 0."""
         across = self.size // self.box_width
         places = (divmod(cell, self.size) for cell in range(self.cells))
         return tuple((row, col, row // self.box_height * across + col // self.box_width) for row, col in places)
 
     @cached_property
     def members(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """Cells of each row, of each column and of each box."""
+        """Return the cells of each row, of each column and of each box."""
         return tuple(
             tuple(
                 tuple(cell for cell in range(self.cells) if self.units[cell][kind] == number)
@@ -62,7 +62,7 @@ TYPICAL_BLANKS = {4: 6, 6: 14, 9: 36}
 
 @dataclass(frozen=True)
 class Deduction:
-    """A digit that a cell must have, and why."""
+    """A digit that a cell must have, and the reason."""
 
     cell: int
     digit: int
@@ -73,7 +73,7 @@ class Candidates:
     """Digits that rows, columns and boxes leave for the empty cells of a grid, as bit masks (bit d for digit d).
 
     Args:
-        grid: its digits may break the rules; cells between them then have no candidates.
+        grid: its digits may break the rules; affected cells then have no candidates.
     """
 
     def __init__(self, shape: Shape, grid: Sequence[int]) -> None:
@@ -86,7 +86,7 @@ class Candidates:
                 self._mark(cell, 1 << digit)
 
     def of(self, cell: int) -> int:
-        """Mask of the digits that the cell may have, whether or not it is empty."""
+        """Return the mask of the digits that the cell may have, whether or not it is empty."""
         row, column, box = self.shape.units[cell]
         rows, columns, boxes = self.used
         return self.all & ~(rows[row] | columns[column] | boxes[box])
@@ -108,51 +108,51 @@ class Candidates:
             used[unit] |= bit
 
     def complete(self, limit: int, order: Callable[[list[int]], list[int]] = list) -> list[Grid]:
-        """Up to `limit` complete grids with these digits; `order` arranges the digits that are tried in a cell."""
+        """Return up to `limit` complete grids with these digits; `order` arranges the digits to try in a cell."""
         cell, mask, least = -1, 0, self.shape.size + 1
-        for each, digit in enumerate(self.values):
-            if not digit and (count := (own := self.of(each)).bit_count()) < least:
-                cell, mask, least = each, own, count
+        for empty_cell, digit in enumerate(self.values):
+            if not digit and (count := (candidate_mask := self.of(empty_cell)).bit_count()) < least:
+                cell, mask, least = empty_cell, candidate_mask, count
                 if count <= 1:
                     break
         if cell < 0:
             return [tuple(self.values)]
-        found: list[Grid] = []
-        for digit in order(digits_of(mask)):
+        grids: list[Grid] = []
+        for digit in order(list_digits(mask)):
             self.put(cell, digit)
-            found += self.complete(limit - len(found), order)
+            grids += self.complete(limit - len(grids), order)
             self.clear(cell)
-            if len(found) == limit:
+            if len(grids) == limit:
                 break
-        return found
+        return grids
 
 
-def digits_of(mask: int) -> list[int]:
-    """The digits of a mask, in order."""
+def list_digits(mask: int) -> list[int]:
+    """Return the digits of a mask, in order."""
     return [digit for digit in range(1, mask.bit_length()) if mask >> digit & 1]
 
 
 def breaks_a_rule(shape: Shape, grid: Sequence[int]) -> bool:
-    """Whether a row, column or box has a digit twice."""
+    """Return True if a row, column or box has a digit twice."""
     units = [cells for kind in shape.members for cells in kind]
-    found = [[grid[cell] for cell in cells if grid[cell]] for cells in units]
-    return any(len(digits) != len(set(digits)) for digits in found)
+    unit_digits = [[grid[cell] for cell in cells if grid[cell]] for cells in units]
+    return any(len(digits) != len(set(digits)) for digits in unit_digits)
 
 
 def solutions(shape: Shape, grid: Grid, limit: int = 2) -> list[Grid]:
-    """Up to `limit` solutions of a grid."""
+    """Return up to `limit` solutions of a grid."""
     if breaks_a_rule(shape, grid):
         return []
     return Candidates(shape, grid).complete(limit)
 
 
 def make_puzzle(rng: SeededRng, shape: Shape, blanks: int) -> tuple[Grid, Grid]:
-    """A random puzzle with one solution, and the solution.
+    """Make a random puzzle with one solution, and return both.
 
     Cells of a random complete grid are emptied in random order, except those whose digit the others do not determine.
 
     Args:
-        blanks: empty cells, up to MAX_BLANKS.
+        blanks: number of empty cells, up to MAX_BLANKS.
     Raises:
         ValueError: no puzzle with so many blanks was found.
     """
@@ -174,18 +174,18 @@ def make_puzzle(rng: SeededRng, shape: Shape, blanks: int) -> tuple[Grid, Grid]:
 
 
 def _determined(candidates: Candidates, cell: int, digit: int) -> bool:
-    """Whether no other digit in the empty cell leads to a complete grid."""
-    for other in digits_of(candidates.of(cell) & ~(1 << digit)):
+    """Return True if no other digit in the empty cell leads to a complete grid."""
+    for other in list_digits(candidates.of(cell) & ~(1 << digit)):
         candidates.put(cell, other)
-        found = candidates.complete(1)
+        grids = candidates.complete(1)
         candidates.clear(cell)
-        if found:
+        if grids:
             return False
     return True
 
 
 def parse_grid(shape: Shape, text: str) -> tuple[Grid, Grid]:
-    """A puzzle from its text, and the solution. `.`, `_` and 0 are empty cells, signs between cells are ignored.
+    """Return a puzzle from its text, and the solution. `.`, `_` and 0 are empty cells; signs between cells are ignored.
 
     Raises:
         GridError: cells are missing, a digit is too large, or there is not exactly one solution.
@@ -198,19 +198,19 @@ def parse_grid(shape: Shape, text: str) -> tuple[Grid, Grid]:
         raise GridError(f"{max(grid)} is not a digit of a puzzle of size {shape.size}: use 1 to {shape.size}")
     if 0 not in grid:
         raise GridError("the puzzle has no empty cell: leave some empty")
-    found = solutions(shape, grid)
-    if len(found) != 1:
-        problem = "several solutions: give more digits" if found else "no solution: correct its digits"
+    complete_grids = solutions(shape, grid)
+    if len(complete_grids) != 1:
+        problem = "several solutions: give more digits" if complete_grids else "no solution: correct its digits"
         raise GridError(f"the puzzle has {problem}")
-    return grid, found[0]
+    return grid, complete_grids[0]
 
 
 def next_deduction(shape: Shape, grid: Grid, solution: Grid) -> Deduction | None:
-    """The next digit to write: a cell with one candidate, else a digit with one place in a row, column or box, else
-    the cell with the fewest candidates, whose digit takes a trial. None if no cell is empty.
+    """Return the next digit to write: a cell with one candidate, else a digit with one place in a row, column or box,
+    else the cell with the fewest candidates, which takes a trial. None if no cell is empty.
 
     Args:
-        grid: all of its digits are those of the solution.
+        grid: a part of the solution.
     """
     candidates = Candidates(shape, grid)
     empty = {cell: candidates.of(cell) for cell, digit in enumerate(grid) if not digit}
@@ -226,5 +226,5 @@ def next_deduction(shape: Shape, grid: Grid, solution: Grid) -> Deduction | None
                 places = [cell for cell in cells if empty.get(cell, 0) >> digit & 1]
                 if len(places) == 1:
                     return Deduction(places[0], digit, reason)
-    cell = min(empty, key=lambda each: (empty[each].bit_count(), each))
+    cell = min(empty, key=lambda candidate: (empty[candidate].bit_count(), candidate))
     return Deduction(cell, solution[cell], "trial")

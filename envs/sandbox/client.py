@@ -5,7 +5,7 @@ Python can neither kill a thread nor interrupt an endless loop from within, so a
 and data. Every environment is then made in a fork of the host: within milliseconds, with mostly shared memory, and
 isolated from the others.
 
-`TextEnv.trusted` says which environments need this. Works on Linux and macOS.
+`TextEnv.trusted` says which environments need no sandbox. Works on Linux and macOS.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TIMEOUT_VARIABLES = {
     "step_timeout": "ECHOSCOPE_TIMEOUT_ENVIRONMENT_STEP",
     "start_timeout": "ECHOSCOPE_TIMEOUT_ENVIRONMENT_START",
 }
-"""Environment variables by which an operator changes the time limits of a trainer's sandboxes; see trainer.timeouts."""
-_HOST_TIMEOUT = 10.0  # of the host itself, which runs no environment code after its start
+"""Variables with which an operator changes the time limits of a trainer's sandboxes; see trainer.timeouts."""
+_HOST_TIMEOUT = 10.0  # for the host itself, which runs no environment code after its start
 
 
 class EnvironmentFailure(Exception):
@@ -43,11 +43,10 @@ class EnvironmentFailure(Exception):
 class Sandbox:
     """Makes sandboxed environments of one name and settings.
 
-    Args:
-        name: a registered environment.
-        settings: as for `envs.make`.
-        step_timeout: time limit of one reset or step including text, board and hint, seconds.
-        start_timeout: time limit of making an environment including loading of modules and data, seconds.
+    name: a registered environment.
+    settings: settings, as for `envs.make`.
+    step_timeout: time limit of one reset or step including text, board and hint, seconds.
+    start_timeout: time limit of making an environment including loading of modules and data, seconds.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class Sandbox:
         self._open: weakref.WeakSet[SandboxedEnv] = weakref.WeakSet()
 
     def make(self) -> SandboxedEnv:
-        """Make an environment in its own process. Raises EnvironmentFailure if none can be made at all."""
+        """Make an environment in a separate process. Raises EnvironmentFailure if none can be made."""
         if self._start_error is not None:
             raise EnvironmentFailure(self._start_error)
         number = self._count = self._count + 1
@@ -76,7 +75,7 @@ class Sandbox:
             try:
                 with child_end:
                     host.start(number, child_end)
-            except ConnectionError:  # the host was killed; its earlier environments live on
+            except ConnectionError:  # the host was killed; its earlier environments still run
                 own_end.close()
                 self._host = None
                 if attempt:
@@ -152,12 +151,12 @@ class _HostProcess:
         socket.send_fds(self.control, [COMMAND.pack(b"S", number)], [connection.fileno()])
 
     def wait(self, number: int, *, kill: bool) -> int | None:
-        """Exit status of a child that is ending, or is killed with `kill`; None if unavailable."""
+        """Return the exit status of a child that is ending, or is killed with `kill`; None if unavailable."""
         try:
             self.control.settimeout(_HOST_TIMEOUT)
             self.control.sendall(COMMAND.pack(b"K" if kill else b"W", number))
             status: int | None = receive(self.control, time.monotonic() + _HOST_TIMEOUT)["status"]
-        except (OSError, EOFError):  # without its host it ends by its own alarm
+        except (OSError, EOFError):  # without its host, its alarm ends it
             return None
         return status
 
@@ -170,7 +169,7 @@ class _HostProcess:
 
 
 def _end_host(process: subprocess.Popen[bytes], control: socket.socket) -> None:
-    """Close the control socket, upon which the host ends with its children."""
+    """Close the control socket, which ends the host and its children."""
     control.close()
     try:
         process.wait(_HOST_TIMEOUT)
@@ -229,15 +228,15 @@ class SandboxedEnv(TextEnv):
         return self._text, reply["reward"], reply["terminated"], reply["truncated"], reply["info"]
 
     def render(self) -> str:
-        """Text of the current state."""
+        """Return the text of the current state."""
         return self._text
 
     def board(self) -> GridBoard | ArmsBoard | PageBoard | TextBoard:
-        """Board of the current state."""
+        """Return the board of the current state."""
         return self._board
 
     def hint(self) -> Hint | None:
-        """Advice about the current state."""
+        """Return advice about the current state."""
         return self._hint
 
     def close(self) -> None:

@@ -74,7 +74,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
 
 
 def error_line(error: BaseException) -> str:
-    """An exception in one line."""
+    """Return an exception in one line."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{error.title}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -82,13 +82,13 @@ def error_line(error: BaseException) -> str:
 
 
 def view(env: TextEnv) -> dict[str, Any]:
-    """Text, board and hint of the current state."""
+    """Return text, board and hint of the current state."""
     hint = env.hint()
     return {"text": env.render(), "board": env.board().model_dump(), "hint": hint and hint.model_dump()}
 
 
 def reset(env: TextEnv, seed: int | None, options: dict[str, Any] | None) -> dict[str, Any]:
-    """Reset; the reply includes the description, which an environment may change at a reset."""
+    """Reset the environment; the reply includes its description, which may change at a reset."""
     _, info = env.reset(seed=seed, options=options)
     return view(env) | {"info": checked_info(info), "env_spec": env.env_spec.model_dump()}
 
@@ -202,7 +202,10 @@ class SandboxHost:
         self.statuses[number] = os.waitstatus_to_exitcode(status)
 
     def _end(self, number: int, timeout: float) -> int | None:
-        """Wait for a child, and kill its process group after the timeout. Exit status, negative for a signal."""
+        """Wait for a child, and kill its process group after the timeout.
+
+        Returns its exit status, negative for a signal.
+        """
         deadline = time.monotonic() + timeout
         while number in self.alive and time.monotonic() < deadline:
             time.sleep(0.005)

@@ -1,6 +1,6 @@
-"""Environment variables that a sandbox host receives: what a Python process needs, and no secret.
+"""Environment variables of a sandbox host: everything that a Python process needs, and no secrets.
 
-Code of other packages runs there. Tokens of trackers, of model hubs and of hosted models stay with the trainer.
+Code of other packages runs in it. Tokens of trackers, of model hubs and of hosted models remain with the trainer.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ BASIC_PREFIXES = ("LC_", "PYTHON", "MALLOC_", "OMP_", "MKL_", "OPENBLAS_", "ATEN
 
 
 def select(environ: Mapping[str, str], names: Iterable[str], prefixes: Iterable[str] = ()) -> dict[str, str]:
-    """The variables with one of the names or prefixes; those that are not set are left out."""
+    """Return the variables with one of the names or prefixes, if they are set."""
     wanted, beginnings = frozenset(names), tuple(prefixes)
     return {name: value for name, value in environ.items() if name in wanted or name.startswith(beginnings)}
 
 
 def host_environment(environ: Mapping[str, str], declared: Iterable[str] = ()) -> dict[str, str]:
-    """Variables of a sandbox host: the basic ones, and those that its environment declares (`TextEnv.variables`)."""
+    """Return variables of a sandbox host: basic ones, and those its environment declares (`TextEnv.variables`)."""
     return select(environ, BASIC_NAMES.union(declared), BASIC_PREFIXES)

@@ -19,7 +19,7 @@ from envs.sokoban.deadlocks import Deadlocks, unreachable_reason
 from envs.sokoban.exhaustive import FAR as LOST
 from envs.sokoban.exhaustive import ExhaustiveTable, binomials
 from envs.sokoban.grid import Grid
-from envs.sokoban.lower_bounds import push_distances, sides_of
+from envs.sokoban.lower_bounds import compute_sides, push_distances
 from envs.sokoban.moves import ACTIONS, State, move, steps, walks
 
 BUDGET = 300_000
@@ -58,7 +58,7 @@ class AStarSearch:
         targets = np.array([room.index[target] for target in sorted(room.targets)], dtype=np.int32)
         on_target = np.zeros(len(room.cells), dtype=np.uint8)
         on_target[targets] = 1
-        sides = sides_of(room.neighbours)
+        sides = compute_sides(room.neighbours)
         keys = np.random.PCG64(0).random_raw(2 * len(room.cells)) >> np.uint64(2)
         self.facts = push_search.Facts(
             neighbours=room.neighbours,
@@ -75,14 +75,14 @@ class AStarSearch:
         self._cache: dict[tuple[int, tuple[int, ...], int], SearchResult] = {}
 
     def _pattern(self, size: int, boxes: int) -> NDArray[np.uint8]:
-        """By rank and player, whether this number of boxes alone could reach targets; empty if too large."""
+        """Return by rank and player whether this many boxes could reach targets without others; empty if too large."""
         if size > boxes or self.room.positions(size) > self._pattern_states:
             return np.zeros(0, dtype=np.uint8)
         reached: NDArray[np.uint8] = (ExhaustiveTable(self.room, size).distances != LOST).astype(np.uint8)
         return reached
 
     def region(self, state: State) -> int:
-        """The lowest cell that the player can reach, which identifies the player's region."""
+        """Return the lowest cell that the player can reach, which identifies the player's region."""
         return min(walks(self.room.width, self.room.floor, state))
 
     def find(self, state: State, budget: int = BUDGET, seconds: float | None = None) -> SearchResult:
@@ -131,7 +131,7 @@ class AStarSearch:
                 pool = grown(pool)
 
     def _pushes(self, pool: push_search.Pool) -> tuple[Push, ...]:
-        """The pushes that lead to the solved node."""
+        """Return the pushes that lead to the solved node."""
         pushes: list[Push] = []
         node = int(pool.counters[push_search.FOUND])
         while pool.nodes[node, push_search.PARENT] >= 0:
@@ -142,7 +142,7 @@ class AStarSearch:
 
 
 class AStarAdvisor:
-    """Advice during one episode: follows its plan, and makes another one when an action leaves it."""
+    """Advice during one episode: follows its plan, and makes a new plan when an action departs from it."""
 
     def __init__(self, searcher: AStarSearch, budget: int = BUDGET) -> None:
         self.room, self.searcher, self.budget = searcher.room, searcher, budget
@@ -151,17 +151,17 @@ class AStarAdvisor:
         self._searched = False
 
     def fresh(self) -> AStarAdvisor:
-        """An advisor of the same room for another episode, without this one's plans."""
+        """Return an advisor for another episode in the same room, without this one's plans."""
         return AStarAdvisor(self.searcher, self.budget)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy with the same plans; the search, which only caches results, is shared."""
+        """Copy the plans; the search, which only caches results, is shared."""
         other = type(self)(self.searcher, self.budget)
         other._next, other._searched = dict(self._next), self._searched
         return other
 
     def hint(self, state: State) -> Hint:
-        """The actions towards the next push of the plan, without a distance; or why there is no plan."""
+        """Return the actions towards the plan's next push, without a distance; or why there is no plan."""
         if set(state[1]) == self.room.targets:
             return Hint(distance=0)
         reason = self.reason(state[1])
@@ -173,7 +173,7 @@ class AStarAdvisor:
         return Hint(actions=self._towards(state, push))
 
     def plan(self, state: State) -> list[str]:
-        """A sequence of actions to success; empty when solved, unsolvable or unknown."""
+        """Return a sequence of actions to success; empty when solved, unsolvable or unknown."""
         actions: list[str] = []
         while set(state[1]) != self.room.targets:
             push = self._next_push(state)[1]
@@ -182,16 +182,16 @@ class AStarAdvisor:
             while push is not None:
                 action = self._towards(state, push)[0]
                 actions.append(action)
-                before, state = state, move(self.room.floor, state, self._step(action))
-                push = push if state[1] == before[1] else None
+                previous, state = state, move(self.room.floor, state, self._step(action))
+                push = push if state[1] == previous[1] else None
         return actions
 
     def reason(self, boxes: tuple[int, ...]) -> str | None:
-        """Why the boxes cannot be solved; None if no deadlock test applies."""
+        """Explain why the boxes cannot be solved; None if no deadlock test applies."""
         return self._deadlocks.reason(boxes)
 
     def _next_push(self, state: State) -> tuple[Literal["yes", "no", "unknown"], Push | None]:
-        """The next push of the current plan; makes a plan if there is none."""
+        """Return the next push of the current plan; makes a plan if there is none."""
         key = (self.searcher.region(state), state[1])
         if key not in self._next:
             result = self.searcher.find(state, min(self.budget, BUDGET_ASTRAY) if self._searched else self.budget)
@@ -209,7 +209,7 @@ class AStarAdvisor:
             state = move(self.room.floor, (box - step, state[1]), step)
 
     def _towards(self, state: State, push: Push) -> list[str]:
-        """All actions that start a shortest walk to the push, or the push itself."""
+        """Return all actions that start a shortest walk to the push, or the push itself."""
         box, direction = push
         stand = box - steps(self.room.width)[direction]
         if state[0] == stand:
@@ -222,7 +222,7 @@ class AStarAdvisor:
 
 
 def new_pool(boxes: int, nodes: int = 1 << 14) -> push_search.Pool:
-    """An empty pool with capacity for this many nodes."""
+    """Return an empty pool with capacity for this many nodes."""
     return push_search.Pool(
         boxes=np.empty((nodes, boxes), dtype=np.int16),
         nodes=np.empty((nodes, 7), dtype=np.int64),
@@ -234,7 +234,7 @@ def new_pool(boxes: int, nodes: int = 1 << 14) -> push_search.Pool:
 
 
 def grown(pool: push_search.Pool) -> push_search.Pool:
-    """A pool of twice the size with the same nodes."""
+    """Return a pool of twice the size with the same nodes."""
     nodes, boxes = pool.boxes.shape
     larger = new_pool(boxes, 2 * nodes)
     for name in ("boxes", "nodes", "heap_keys", "heap_nodes", "counters"):

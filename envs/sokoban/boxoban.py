@@ -41,8 +41,8 @@ class BoxobanSettings(SokobanSettings):
 class Boxoban(Sokoban):
     """Push four boxes onto their targets. The seed selects a level, all of them equally likely.
 
-    A path of the settings is read at once, that of the environment variable at the first reset; neither is read again
-    by this instance. Raises LevelFileError naming the file, the faulty levels and why.
+    A path in the settings is read immediately, the environment variable's path at the first reset; neither is read
+    again by this instance. Raises LevelFileError naming the file, the faulty levels and the reasons.
     """
 
     Settings: ClassVar[type[EnvSettings]] = BoxobanSettings
@@ -83,5 +83,5 @@ def _choices(path: str) -> _Choices:
 
 @lru_cache(maxsize=8)
 def _load_choices(path: str, state: tuple[tuple[str, int, int], ...]) -> _Choices:
-    """The levels of the path, cached by its fingerprint for all environments."""
+    """Return the levels of the path, cached by its fingerprint for all environments."""
     return _Choices(find_levels(path))

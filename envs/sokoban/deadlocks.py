@@ -1,6 +1,6 @@
-"""Deadlock tests of Sokoban positions, with the reason in words; they need no search.
+"""Deadlock tests of Sokoban positions, each with a reason; they need no search.
 
-Every test is safe: a position it reports is lost. A position that no test reports may still be lost.
+Every test is safe: a position that it reports is lost. A position that no test reports may still be lost.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from itertools import combinations
 
 
 class Deadlocks:
-    """The tests for one room. `width` cells make a row; cells are numbered row by row."""
+    """The tests for one room. Cells are numbered row by row, with `width` cells in a row."""
 
     def __init__(self, width: int, floor: frozenset[int], targets: frozenset[int]) -> None:
         self.width, self.floor, self.targets = width, floor, targets
 
     def reason(self, boxes: tuple[int, ...]) -> str | None:
-        """The first reason that applies, top boxes first; None if no test applies."""
+        """Return the first reason that applies, top boxes first; None if no test applies."""
         the = "the" if len(boxes) == 1 else "a"
         for box in boxes:
             if box not in self.targets and self._cornered(box):
@@ -38,12 +38,12 @@ class Deadlocks:
 
     @cached_property
     def dead(self) -> frozenset[int]:
-        """Cells from which a box can never be pushed to a target, for any player and other boxes."""
+        """Return cells from which a box can never be pushed to a target, whatever the player and other boxes do."""
         reached: set[int] = set().union(*(self._sources(target) for target in self.targets))
         return self.floor - reached
 
     def frozen(self, boxes: Iterable[int]) -> frozenset[int]:
-        """Boxes that no winning play moves again.
+        """Return boxes that no winning play moves again.
 
         All boxes start as frozen; a box is movable along a row or column without walls and frozen boxes on both sides,
         unless both sides are dead squares. The first remaining box to move would need the cell of another one or enter
@@ -56,12 +56,12 @@ class Deadlocks:
                 box
                 for box in frozen
                 if any(
-                    before in self.floor
+                    behind in self.floor
                     and after in self.floor
-                    and before not in frozen
+                    and behind not in frozen
                     and after not in frozen
-                    and not (before in self.dead and after in self.dead)
-                    for before, after in ((box - 1, box + 1), (box - self.width, box + self.width))
+                    and not (behind in self.dead and after in self.dead)
+                    for behind, after in ((box - 1, box + 1), (box - self.width, box + self.width))
                 )
             }
             frozen -= movable
@@ -69,7 +69,7 @@ class Deadlocks:
         return frozenset(frozen)
 
     def _matchable(self, boxes: Iterable[int]) -> bool:
-        """Whether boxes can be matched to targets that each could be pushed to if it were alone."""
+        """Return True if boxes can be matched to targets that each could reach if it were the only box."""
         owner: dict[int, int] = {}
 
         def place(box: int, tried: set[int]) -> bool:
@@ -88,7 +88,7 @@ class Deadlocks:
         return {target: self._sources(target) for target in sorted(self.targets)}
 
     def _sources(self, target: int) -> frozenset[int]:
-        """Cells from which a box could be pushed to the target, computed by pulling it away."""
+        """Return cells from which a box could be pushed to the target, computed by pulling it away."""
         todo, reached = [target], {target}
         while todo:
             box = todo.pop()
@@ -107,7 +107,7 @@ class Deadlocks:
         return (up or down) and (left or right)
 
     def _walled(self, box: int) -> bool:
-        """Whether a wall runs along the box to both ends of its row or column, without a target on the way."""
+        """Return True if a wall runs along the box to both ends of its row or column, without a target on the way."""
         for along, beside in ((1, self.width), (1, -self.width), (self.width, 1), (self.width, -1)):
             line = [box]
             for direction in (along, -along):
@@ -120,7 +120,7 @@ class Deadlocks:
         return False
 
     def _jammed(self, pair: tuple[int, ...]) -> bool:
-        """Whether two adjacent boxes, not both on targets, have a wall on the same side."""
+        """Return True if two adjacent boxes, not both on targets, have a wall on the same side."""
         first, second = pair
         if second - first not in (1, self.width) or (first in self.targets and second in self.targets):
             return False
@@ -129,5 +129,5 @@ class Deadlocks:
 
 
 def unreachable_reason(boxes: tuple[int, ...]) -> str:
-    """The reason of a position that exhaustive play has proved to be lost."""
+    """Return the reason for a position that exhaustive play has proved to be lost."""
     return "no sequence of pushes reaches the target" + ("s" if len(boxes) > 1 else "")

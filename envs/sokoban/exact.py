@@ -1,4 +1,4 @@
-"""Exact solvers of Sokoban rooms: interface of all solvers, and reverse play in plain Python for small rooms.
+"""Exact solvers of Sokoban rooms: the interface of all solvers, and reverse play in plain Python for small rooms.
 
 Distances count moves, not pushes.
 """
@@ -20,7 +20,7 @@ MAX_STATES = 60_000
 def layers(
     width: int, floor: frozenset[int], targets: frozenset[int], max_states: int = MAX_STATES
 ) -> Iterator[list[State]]:
-    """Reverse play: all solved states, then all states one move from success, then two, … to the last.
+    """Yield layers of reverse play: all solved states, then all states one move from success, then two, … to the last.
 
     Every layer is complete and sorted. Raises OverflowError beyond `max_states` states.
     """
@@ -36,16 +36,16 @@ def layers(
                 behind = player - step
                 if behind not in floor or behind in boxes:
                     continue
-                before: State = (behind, boxes)
-                if before not in seen:
-                    seen.add(before)
-                    previous.append(before)
+                predecessor: State = (behind, boxes)
+                if predecessor not in seen:
+                    seen.add(predecessor)
+                    previous.append(predecessor)
                 ahead = player + step
                 if ahead in boxes:
-                    before = (behind, tuple(sorted(player if box == ahead else box for box in boxes)))
-                    if before not in seen:
-                        seen.add(before)
-                        previous.append(before)
+                    predecessor = (behind, tuple(sorted(player if box == ahead else box for box in boxes)))
+                    if predecessor not in seen:
+                        seen.add(predecessor)
+                        previous.append(predecessor)
         if len(seen) > max_states:
             raise OverflowError(f"more than {max_states} states")
         layer = sorted(previous)
@@ -55,23 +55,23 @@ class Advisor(Protocol):
     """Gives advice about the positions of one room."""
 
     def hint(self, state: State) -> Hint:
-        """Best next actions, number of actions to success where known, or why the state is lost."""
+        """Return the best next actions and the number of actions to success if known, or why the state is lost."""
         ...
 
     def plan(self, state: State) -> list[str]:
-        """A sequence of actions to success; empty when solved, unsolvable or beyond the solver."""
+        """Return a sequence of actions to success; empty when solved, unsolvable or beyond the solver."""
         ...
 
     def reason(self, boxes: tuple[int, ...]) -> str | None:
-        """Why the boxes cannot be solved; None if no deadlock test applies."""
+        """Explain why the boxes cannot be solved; None if no deadlock test applies."""
         ...
 
 
 class ExactSolver(ABC):
-    """Advice where the distance of every state can be looked up.
+    """Advice by looking up the distance of any state.
 
     Attributes:
-        complete: whether a state without a distance is certainly lost.
+        complete: True if a state without a distance is certainly lost.
     """
 
     complete: bool
@@ -81,15 +81,15 @@ class ExactSolver(ABC):
         self._deadlocks = Deadlocks(width, floor, targets)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Returns itself: it is immutable, and a copied environment has the same room."""
+        """Return itself: it is immutable, and a copied environment has the same room."""
         return self
 
     @abstractmethod
     def distance(self, state: State) -> int | None:
-        """Actions of optimal play to success; None if unsolvable or, if not `complete`, unknown."""
+        """Return the actions of optimal play to success; None if unsolvable or, if not `complete`, unknown."""
 
     def hint(self, state: State) -> Hint:
-        """All best next actions, number of actions to success, or why the state is lost."""
+        """Return all best next actions and the number of actions to success, or why the state is lost."""
         distance = self.distance(state)
         if distance is None:
             reason = self.reason(state[1])
@@ -99,7 +99,7 @@ class ExactSolver(ABC):
         return Hint(actions=self.best(state), distance=distance)
 
     def best(self, state: State) -> list[str]:
-        """All actions that reduce the distance; empty when solved, unsolvable or unknown."""
+        """Return all actions that reduce the distance; empty when solved, unsolvable or unknown."""
         distance = self.distance(state) or 0
         return [
             name
@@ -108,7 +108,7 @@ class ExactSolver(ABC):
         ]
 
     def plan(self, state: State) -> list[str]:
-        """One shortest sequence of actions to success; empty when solved, unsolvable or unknown."""
+        """Return one shortest sequence of actions to success; empty when solved, unsolvable or unknown."""
         actions = []
         while best := self.best(state):
             actions.append(best[0])
@@ -116,7 +116,7 @@ class ExactSolver(ABC):
         return actions
 
     def reason(self, boxes: tuple[int, ...]) -> str | None:
-        """Why the boxes cannot be solved; None if no deadlock test applies."""
+        """Explain why the boxes cannot be solved; None if no deadlock test applies."""
         return self._deadlocks.reason(boxes)
 
 

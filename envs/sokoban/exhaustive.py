@@ -21,28 +21,28 @@ FAR = np.uint16(65535)
 
 
 @compiled
-def combinations_of(count: int, size: int, ranks: int) -> Cells:
-    """(R, size) all combinations of `size` numbers below `count`, each ascending, ordered by rank."""
+def list_combinations(count: int, size: int, ranks: int) -> Cells:
+    """Return (R, size) all combinations of `size` numbers below `count`, each ascending, ordered by rank."""
     rows = np.empty((ranks, size), np.int32)
     row = np.arange(size).astype(np.int32)
     for rank in range(ranks):
         rows[rank] = row
-        place = 0
-        while place < size - 1 and row[place] + 1 == row[place + 1]:
-            row[place] = place
-            place += 1
-        row[place] += 1
+        index = 0
+        while index < size - 1 and row[index] + 1 == row[index + 1]:
+            row[index] = index
+            index += 1
+        row[index] += 1
     return rows
 
 
 @compiled
 def binomials(count: int, size: int) -> NDArray[np.int64]:
-    """(count, size) entry [c, i] is c over i + 1: the contribution of number c at place i to a combination's rank."""
+    """Return (count, size) entries [c, i] = c over i + 1, the contribution of number c at index i to a rank."""
     table = np.zeros((count, size), np.int64)
     for number in range(1, count):
         table[number, 0] = number
-        for place in range(1, size):
-            table[number, place] = table[number - 1, place - 1] + table[number - 1, place]
+        for index in range(1, size):
+            table[number, index] = table[number - 1, index - 1] + table[number - 1, index]
     return table
 
 
@@ -50,17 +50,17 @@ def binomials(count: int, size: int) -> NDArray[np.int64]:
 def play_back(  # noqa: C901 - compiled by Numba as one loop
     neighbours: Cells, live: Cells, live_index: Cells, rows: Cells, weights: NDArray[np.int64], goals: Cells, stop: int
 ) -> tuple[NDArray[np.uint16], Cells, int]:
-    """Breadth-first search backwards from solved states: the player steps, or steps and pulls a box along.
+    """Search backwards from solved states, breadth first: the player steps, or steps and pulls a box along.
 
     Args:
         neighbours: (N, 4) cells one step away, −1 for walls; opposite directions differ in their last bit.
         live, live_index: live cells, and the index of each cell among them.
-        rows, weights: of `combinations_of` and `binomials` over the live cells.
+        rows, weights: results of `list_combinations` and `binomials` for the live cells.
         goals: ranks of the solved positions of the boxes.
         stop: the last layer to compute; −1 for all.
     Returns:
-        (R·N,) moves to success by rank · N + player, FAR where unsolvable or beyond `stop`; the states of the last
-        layer; and its number (empty and one too high if there were no more layers).
+        (R·N,) moves to success by rank · N + player, FAR if unsolvable or beyond `stop`; the states of the last layer;
+        and its number (empty and one too high if there were no more layers).
     """
     count, size = neighbours.shape[0], rows.shape[1]
     distances = np.full(rows.shape[0] * count, FAR, np.uint16)
@@ -69,53 +69,53 @@ def play_back(  # noqa: C901 - compiled by Numba as one loop
     changed = np.empty(size, np.int32)
     queued = 0
     for goal in goals:
-        for place in range(size):
-            mark[live[rows[goal, place]]] = place
+        for index in range(size):
+            mark[live[rows[goal, index]]] = index
         for player in range(count):
             if mark[player] < 0 and distances[goal * count + player] == FAR:
                 distances[goal * count + player] = 0
                 queue[queued] = goal * count + player
                 queued += 1
-        for place in range(size):
-            mark[live[rows[goal, place]]] = -1
+        for index in range(size):
+            mark[live[rows[goal, index]]] = -1
     begin, end, layer = 0, queued, 0
     while layer != stop and begin < end:
         for at in range(begin, end):
             state = queue[at]
             rank, player = state // count, state % count
-            for place in range(size):
-                mark[live[rows[rank, place]]] = place
+            for index in range(size):
+                mark[live[rows[rank, index]]] = index
             for direction in range(4):
                 behind = neighbours[player, direction ^ 1]
                 if behind < 0 or mark[behind] >= 0:
                     continue
-                before = rank * count + behind
-                if distances[before] == FAR:
-                    distances[before] = layer + 1
-                    queue[queued] = before
+                predecessor = rank * count + behind
+                if distances[predecessor] == FAR:
+                    distances[predecessor] = layer + 1
+                    queue[queued] = predecessor
                     queued += 1
                 ahead = neighbours[player, direction]
                 if ahead < 0 or mark[ahead] < 0:
                     continue
                 changed[:] = rows[rank]
-                place, value = mark[ahead], live_index[player]
-                while place > 0 and changed[place - 1] > value:
-                    changed[place] = changed[place - 1]
-                    place -= 1
-                while place < size - 1 and changed[place + 1] < value:
-                    changed[place] = changed[place + 1]
-                    place += 1
-                changed[place] = value
+                index, value = mark[ahead], live_index[player]
+                while index > 0 and changed[index - 1] > value:
+                    changed[index] = changed[index - 1]
+                    index -= 1
+                while index < size - 1 and changed[index + 1] < value:
+                    changed[index] = changed[index + 1]
+                    index += 1
+                changed[index] = value
                 pulled = 0
-                for place in range(size):
-                    pulled += weights[changed[place], place]
-                before = pulled * count + behind
-                if distances[before] == FAR:
-                    distances[before] = layer + 1
-                    queue[queued] = before
+                for index in range(size):
+                    pulled += weights[changed[index], index]
+                predecessor = pulled * count + behind
+                if distances[predecessor] == FAR:
+                    distances[predecessor] = layer + 1
+                    queue[queued] = predecessor
                     queued += 1
-            for place in range(size):
-                mark[live[rows[rank, place]]] = -1
+            for index in range(size):
+                mark[live[rows[rank, index]]] = -1
         begin, end = end, queued
         layer += 1
     return distances, queue[begin:end].copy(), layer
@@ -127,9 +127,9 @@ class ExhaustiveTable:
     def __init__(self, room: Grid, boxes: int, stop: int = -1) -> None:
         self.room, self.boxes = room, boxes
         live = np.array(room.live, dtype=np.int32)
-        self._live = {room.cells[number]: place for place, number in enumerate(room.live)}
+        self._live = {room.cells[number]: live_index for live_index, number in enumerate(room.live)}
         self._weights = binomials(len(live), boxes)
-        self._rows = combinations_of(len(live), boxes, comb(len(live), boxes))
+        self._rows = list_combinations(len(live), boxes, comb(len(live), boxes))
         targets = sorted(self._live[target] for target in room.targets)
         goals = np.array([self.rank(goal) for goal in combinations(targets, boxes)], dtype=np.int32)
         self.distances, self._last, self.depth = play_back(
@@ -137,11 +137,11 @@ class ExhaustiveTable:
         )
 
     def rank(self, places: tuple[int, ...]) -> int:
-        """Rank of a combination of live cells, given by their indices, ascending."""
-        return int(sum(self._weights[place, at] for at, place in enumerate(places)))
+        """Return the rank of a combination of live cells, given by their indices, ascending."""
+        return int(sum(self._weights[live_index, at] for at, live_index in enumerate(places)))
 
     def distance(self, state: State) -> int | None:
-        """Moves to success; None if unsolvable."""
+        """Return the moves to success; None if unsolvable."""
         player, boxes = state
         places = [self._live.get(box, -1) for box in boxes]
         if min(places) < 0:
@@ -150,7 +150,7 @@ class ExhaustiveTable:
         return None if distance == FAR else int(distance)
 
     def last_layer(self) -> list[State]:
-        """The states of the last computed layer, ordered by cell."""
+        """Return the states of the last computed layer, ordered by cell."""
         cells = np.array(self.room.cells)
         count = len(cells)
         players = cells[self._last % count]

@@ -18,7 +18,7 @@ MAX_TABLE = 8_000_000
 
 @dataclass(frozen=True)
 class Grid:
-    """Walls and targets of a room, without boxes and player. `width` cells make a row, as in a Level."""
+    """Walls and targets of a room, without boxes and player. Rows have `width` cells, as in a Level."""
 
     width: int
     floor: frozenset[int]
@@ -26,23 +26,23 @@ class Grid:
 
     @cached_property
     def cells(self) -> list[int]:
-        """The floor in order: entry i is cell number i of the arrays."""
+        """Return the floor in order: entry i is cell number i of the arrays."""
         return sorted(self.floor)
 
     @cached_property
     def index(self) -> dict[int, int]:
-        """Cell → its number in the arrays."""
+        """Return cell → its number in the arrays."""
         return {cell: number for number, cell in enumerate(self.cells)}
 
     @cached_property
     def neighbours(self) -> Cells:
-        """(N, 4) neighbouring cells in the order of ACTIONS; −1 for a wall."""
+        """Return (N, 4) neighbouring cells in the order of ACTIONS; −1 for a wall."""
         deltas = steps(self.width)
         return np.array([[self.index.get(cell + step, -1) for step in deltas] for cell in self.cells], dtype=np.int32)
 
     @cached_property
     def live(self) -> list[int]:
-        """Numbers of the cells from which a single box could be pushed to some target, ascending.
+        """Return numbers of the cells from which a single box could be pushed to some target, ascending.
 
         Computed by pulling a box away from every target, ignoring the player. All other cells are dead squares.
         """
@@ -60,11 +60,11 @@ class Grid:
 
     @cached_property
     def live_index(self) -> Cells:
-        """(N,) index of each cell among the live ones; −1 for a dead square."""
+        """Return (N,) index of each cell among the live cells; −1 for a dead square."""
         numbers = np.full(len(self.cells), -1, dtype=np.int32)
         numbers[self.live] = np.arange(len(self.live))
         return numbers
 
     def positions(self, boxes: int) -> int:
-        """Number of states of a table of this room: boxes on any live cells, player on any cell."""
+        """Return the number of states of a table of this room: boxes on any live cells, player on any cell."""
         return comb(len(self.live), boxes) * len(self.cells)

@@ -31,7 +31,7 @@ _MARK = "\ufeff"
 
 
 class LevelFileError(ValueError):
-    """A file or folder with unusable levels. The message names every faulty level (ten in full) and why."""
+    """A file or folder with unusable levels. The message names every faulty level (ten in full) and the reasons."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class LevelText:
 
 @dataclass(frozen=True)
 class LevelFile:
-    """The levels of a file in order, the text after the last one, and the encoding of both."""
+    """The levels of a file in order, the text after the last level, and the encoding of both."""
 
     texts: tuple[LevelText, ...]
     after: str = ""
@@ -54,11 +54,11 @@ class LevelFile:
 
     @property
     def levels(self) -> list[Level]:
-        """The start positions, in the order of the file."""
+        """Return the start positions, in the order of the file."""
         return [text.level for text in self.texts]
 
     def text(self) -> str:
-        """The exact text of the file."""
+        """Return the exact text of the file."""
         return "".join(text.before + text.rows for text in self.texts) + self.after
 
 
@@ -66,7 +66,7 @@ def parse_levels(text: str, name: str = "the text") -> LevelFile:
     """Parse the text of a level file. Raises LevelFileError that names every faulty level, or if it has none."""
     texts: list[LevelText] = []
     faults: list[str] = []
-    before: list[str] = []
+    preceding: list[str] = []
     rows: list[str] = []
     number = 0
 
@@ -80,9 +80,9 @@ def parse_levels(text: str, name: str = "the text") -> LevelFile:
             except LevelError as error:
                 faults.append(f"level {number + 1} (line {start}): {error}")
             else:
-                texts.append(LevelText("".join(before), "".join(rows), start, level))
+                texts.append(LevelText("".join(preceding), "".join(rows), start, level))
             number += 1
-            before.clear()
+            preceding.clear()
             rows.clear()
 
     line = 0
@@ -91,7 +91,7 @@ def parse_levels(text: str, name: str = "the text") -> LevelFile:
             rows.append(content)
         else:
             close(line)
-            before.append(content)
+            preceding.append(content)
     close(line + 1)
     if faults:
         more = f"; and {len(faults) - MAX_LISTED_FAULTS} more" if len(faults) > MAX_LISTED_FAULTS else ""
@@ -103,7 +103,7 @@ def parse_levels(text: str, name: str = "the text") -> LevelFile:
         raise LevelFileError(
             f"{name}: no level found. Levels are rows of {XSB!r} (XSB), enclosed by walls and separated by blank lines."
         )
-    return LevelFile(tuple(texts), "".join(before))
+    return LevelFile(tuple(texts), "".join(preceding))
 
 
 def read_levels(path: str | Path) -> LevelFile:
@@ -119,7 +119,7 @@ def write_levels(path: str | Path, file: LevelFile) -> None:
 
 
 def find_levels(path: str | Path) -> list[Level]:
-    """All levels of a file, or of the level files in a folder (recursive), ordered by name.
+    """Return all levels of a file, or of the level files in a folder (recursive), ordered by name.
 
     Raises LevelFileError if there are none, or naming the faulty levels of all files.
     """
@@ -137,17 +137,20 @@ def find_levels(path: str | Path) -> list[Level]:
 
 
 def fingerprint(path: str | Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, modification time and size of the file, or of every level file in the folder. Raises LevelFileError."""
+    """Return name, modification time and size of the file, or of every level file in the folder.
+
+    Raises LevelFileError.
+    """
     facts = [(str(file), _stat(file)) for file in _paths(Path(path))]
     return tuple((name, fact.st_mtime_ns, fact.st_size) for name, fact in facts)
 
 
 def _paths(path: Path) -> list[Path]:
-    """The file itself, or the level files in the folder (recursive)."""
+    """Return the file itself, or the level files in the folder (recursive)."""
     if not path.is_dir():
         return [path]
-    found = (file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
-    paths = sorted(islice(found, MAX_FILES + 1))
+    files = (file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
+    paths = sorted(islice(files, MAX_FILES + 1))
     if len(paths) > MAX_FILES:
         raise LevelFileError(f"{path}: more than {MAX_FILES:,} level files in this folder. Give a smaller one.")
     if not paths:
@@ -163,7 +166,7 @@ def _stat(path: Path) -> os.stat_result:
 
 
 def _is_row(content: str) -> bool:
-    """Whether a line belongs to a level: it starts with a wall, or has only characters of levels.
+    """Return True if a line belongs to a level: it starts with a wall, or has only characters of levels.
 
     A line that starts with a wall and has other characters is a fault in a level, not text between levels.
     """
@@ -174,13 +177,13 @@ def _is_row(content: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, changed: int, size: int) -> LevelFile:
-    """Read the file; `changed` and `size` are the cache key."""
+    """Read the file; `changed` and `size` are part of the cache key."""
     try:
         data = data_files.read_bytes(path, MAX_BYTES)
     except data_files.DataFileError as error:
         raise LevelFileError(f"{path}: {error}. Give a readable level file.") from None
     try:
         text, encoding = data.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError:  # names of authors in an older encoding; each byte is a character of Latin-1
+    except UnicodeDecodeError:  # names of authors in an older encoding; Latin-1 reads any byte
         text, encoding = data.decode("latin-1"), "latin-1"
     return replace(parse_levels(text, str(path)), encoding=encoding)

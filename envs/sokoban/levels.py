@@ -23,7 +23,7 @@ class LevelError(ValueError):
 
 @dataclass(frozen=True)
 class Level:
-    """A start position. Cells are numbered row by row; `width` cells make a row. The border is closed by walls."""
+    """A start position. Cells are numbered row by row, with `width` cells in a row. The border is closed by walls."""
 
     width: int
     height: int
@@ -33,19 +33,19 @@ class Level:
     player: int
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Returns itself: a level is immutable."""
+        """Return itself: a level is immutable."""
         return self
 
     @cached_property
     def _empty(self) -> str:
-        """The room without boxes and player."""
+        """Return the room without boxes and player."""
         return "".join(
             "." if cell in self.targets else " " if cell in self.floor else "#"
             for cell in range(self.width * self.height)
         )
 
     def rows(self, boxes: Iterable[int] | None = None, player: int | None = None) -> list[str]:
-        """The room in XSB characters, with boxes and player at the start or at the given cells."""
+        """Return the room in XSB characters, with boxes and player at the start or at the given cells."""
         boxes = self.boxes if boxes is None else boxes
         player = self.player if player is None else player
         cells = list(self._empty)
@@ -57,12 +57,12 @@ class Level:
 
 
 def format_rows(rows: list[str], vocabulary: str) -> str:
-    """XSB rows as the text that a policy reads."""
+    """Return XSB rows as the text that a policy reads."""
     return "\n".join(rows).translate(_FROM_XSB[vocabulary])
 
 
 def meanings(vocabulary: str) -> dict[str, str]:
-    """Symbol → meaning, in prompt order."""
+    """Return symbol → meaning, in prompt order."""
     return dict(zip(SYMBOLS[vocabulary], MEANINGS, strict=True))
 
 
@@ -99,7 +99,7 @@ def parse(text: str) -> Level:
 
 
 def _as_xsb(lines: list[str]) -> list[str]:
-    """The lines in XSB characters, floor as space."""
+    """Return the lines in XSB characters, floor as space."""
     used = set("".join(lines))
     for name, symbols in SYMBOLS.items():
         if used <= set(symbols) and symbols[0] in used:
@@ -113,7 +113,7 @@ def _as_xsb(lines: list[str]) -> list[str]:
 
 
 def _outside(cells: str, width: int, height: int) -> set[int]:
-    """Cells, other than walls, that are connected to the border."""
+    """Return cells, other than walls, that are connected to the border."""
     todo = [
         cell
         for cell, sign in enumerate(cells)

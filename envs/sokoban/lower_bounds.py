@@ -1,6 +1,6 @@
 """Lower bounds of the remaining pushes: minimum-cost matching of boxes and targets by single-box distances.
 
-A box's distance depends on the side of it that the player is at. Loads Numba.
+A box's distance depends on the player's side of it. Loads Numba.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ FAR = 1_000_000
 
 
 @compiled
-def sides_of(neighbours: Cells) -> NDArray[np.int8]:
-    """(N, N) entry [b, p]: the side of a box on b that the player on p is at; −1 if p reaches no side of it.
+def compute_sides(neighbours: Cells) -> NDArray[np.int8]:
+    """Return (N, N) entries [b, p]: the side of a box on b at which the player on p is; −1 if p reaches no side of it.
 
     Sides are numbered by the first direction that leads there; a box that separates nothing has one side.
     """
@@ -46,7 +46,7 @@ def sides_of(neighbours: Cells) -> NDArray[np.int8]:
 
 @compiled
 def push_distances(neighbours: Cells, sides: NDArray[np.int8], targets: Cells) -> NDArray[np.int32]:
-    """(T, N, 4) fewest pushes of a single box from each cell and player side to each target.
+    """Return (T, N, 4) fewest pushes of a single box from each cell and player side to each target.
 
     Computed by pulling the box away from the target. FAR if unreachable.
     """
@@ -70,17 +70,17 @@ def push_distances(neighbours: Cells, sides: NDArray[np.int8], targets: Cells) -
                 to = neighbours[box, direction]
                 if to < 0 or sides[box, to] != side or neighbours[to, direction] < 0:
                     continue
-                before = sides[to, neighbours[to, direction]]
-                if reached[to, before] == FAR:
-                    reached[to, before] = reached[box, side] + 1
-                    queue[queued] = to * 4 + before
+                side_before = sides[to, neighbours[to, direction]]
+                if reached[to, side_before] == FAR:
+                    reached[to, side_before] = reached[box, side] + 1
+                    queue[queued] = to * 4 + side_before
                     queued += 1
     return distances
 
 
 @compiled
 def assignment(costs: NDArray[np.int32]) -> int:
-    """Minimum cost of a perfect matching of rows and columns (Hungarian method); FAR or more: there is none.
+    """Return the minimum cost of a perfect matching of rows and columns (Hungarian method); FAR or more if none.
 
     Args:
         costs: (K, K) non-negative, FAR for forbidden pairs.
@@ -123,14 +123,14 @@ def assignment(costs: NDArray[np.int32]) -> int:
 def bound(
     boxes: NDArray[np.int16], player: int, targets: Cells, sides: NDArray[np.int8], distances: NDArray[np.int32]
 ) -> int:
-    """Lower bound of the remaining pushes: every box to its own target, each as if alone. FAR: lost."""
+    """Return a lower bound of the remaining pushes, with a separate target per box and no other boxes. FAR: lost."""
     size = boxes.size
     costs = np.empty((size, size), np.int32)
-    for place in range(size):
-        side = sides[boxes[place], player]
+    for index in range(size):
+        side = sides[boxes[index], player]
         for target in range(size):
-            if boxes[place] == targets[target]:
-                costs[place, target] = 0
+            if boxes[index] == targets[target]:
+                costs[index, target] = 0
             else:
-                costs[place, target] = distances[target, boxes[place], side] if side >= 0 else FAR
+                costs[index, target] = distances[target, boxes[index], side] if side >= 0 else FAR
     return min(assignment(costs), FAR)

@@ -13,12 +13,12 @@ ACTIONS = ("Up", "Down", "Left", "Right")
 
 
 def steps(width: int) -> tuple[int, int, int, int]:
-    """Cell offset of each action, in the order of ACTIONS."""
+    """Return the cell offset of each action, in the order of ACTIONS."""
     return (-width, width, -1, 1)
 
 
 def move(floor: frozenset[int], state: State, step: int) -> State:
-    """The state after one step; the same state if a wall or a second box blocks it."""
+    """Return the state after one step; the same state if a wall or a second box blocks it."""
     player, boxes = state
     ahead = player + step
     if ahead not in floor:
@@ -32,7 +32,7 @@ def move(floor: frozenset[int], state: State, step: int) -> State:
 
 
 def walks(width: int, floor: frozenset[int], state: State) -> dict[int, int]:
-    """Cells that the player can reach without a push → number of steps."""
+    """Return cells that the player can reach without a push → number of steps."""
     player, boxes = state
     distances, todo = {player: 0}, deque([player])
     while todo:

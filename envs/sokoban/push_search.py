@@ -16,10 +16,10 @@ Words = NDArray[np.int64]
 Places = NDArray[np.int16]
 
 NODES, OPEN, EXPANDED, FOUND, PUSHED = range(5)
-"""Places of the counters: nodes in the pool, entries of the heap, nodes expanded, the solved node, heap insertions."""
+"""Indices of the counters: nodes in the pool, entries of the heap, nodes expanded, the solved node, heap insertions."""
 
 MORE, SOLVED, EXHAUSTED, FULL = range(4)
-"""Why `expand` returned: limit reached, solved, no open nodes, the pool must grow."""
+"""Reasons why `expand` returned: limit reached, solved, no open nodes, the pool must grow."""
 
 G, H, PARENT, PUSH, CLOSED, PLAYER, HASH = range(7)
 """Columns of a node: number of pushes; lower bound of the rest; parent; push from the parent, box · 4 + direction;
@@ -54,7 +54,10 @@ class Pool(NamedTuple):
 
 @compiled
 def walk(neighbours: Cells, occupied: Places, player: int, mark: Cells, stamp: int, stack: Cells) -> int:
-    """Mark every cell that the player can reach with the stamp. Returns the lowest one, which identifies the region."""
+    """Mark every cell that the player can reach with the stamp.
+
+    Returns the lowest cell, which identifies the region.
+    """
     mark[player] = stamp
     stack[0] = player
     size, lowest = 1, player
@@ -80,7 +83,7 @@ def freezes(  # noqa: C901 - compiled by Numba as one loop
     occupied: Places,
     frozen: Bytes,
 ) -> bool:
-    """Whether a box off its target can never move again; same test as `Deadlocks.frozen`.
+    """Return True if a box off its target can never move again; same test as `Deadlocks.frozen`.
 
     `occupied`: index in `boxes` of the box on each cell, or −1; `frozen`: (K,) scratch array.
     """
@@ -88,31 +91,31 @@ def freezes(  # noqa: C901 - compiled by Numba as one loop
     changed = True
     while changed:
         changed = False
-        for place in range(boxes.size):
-            if not frozen[place]:
+        for index in range(boxes.size):
+            if not frozen[index]:
                 continue
             for axis in range(0, 4, 2):
-                before, after = neighbours[boxes[place], axis], neighbours[boxes[place], axis + 1]
-                if before < 0 or after < 0:
+                behind, after = neighbours[boxes[index], axis], neighbours[boxes[index], axis + 1]
+                if behind < 0 or after < 0:
                     continue
-                if occupied[before] >= 0 and frozen[occupied[before]]:
+                if occupied[behind] >= 0 and frozen[occupied[behind]]:
                     continue
                 if occupied[after] >= 0 and frozen[occupied[after]]:
                     continue
-                if live_index[before] < 0 and live_index[after] < 0:
+                if live_index[behind] < 0 and live_index[after] < 0:
                     continue
-                frozen[place] = 0
+                frozen[index] = 0
                 changed = True
                 break
-    for place in range(boxes.size):  # noqa: SIM110 - Numba compiles no generator
-        if frozen[place] and not on_target[boxes[place]]:
+    for index in range(boxes.size):  # noqa: SIM110 - Numba compiles no generator
+        if frozen[index] and not on_target[boxes[index]]:
             return True
     return False
 
 
 @compiled
-def hash_of(boxes: Places, player: int, keys: Words) -> int:
-    """Zobrist hash of a state; keys: (2, N)."""
+def state_hash(boxes: Places, player: int, keys: Words) -> int:
+    """Return the Zobrist hash of a state; keys: (2, N)."""
     mixed = int(keys[1, player])
     for box in boxes:
         mixed ^= keys[0, box]
@@ -121,23 +124,23 @@ def hash_of(boxes: Places, player: int, keys: Words) -> int:
 
 @compiled
 def blocked(boxes: Places, player: int, moved: int, facts: Facts) -> bool:
-    """Whether two or three boxes including the moved one could not reach targets even if they were alone."""
+    """Return True if two or three boxes including the moved one could not reach targets even without all others."""
     live_index, weights, count = facts.live_index, facts.weights, facts.neighbours.shape[0]
-    for place in range(boxes.size):
-        if place == moved:
+    for index in range(boxes.size):
+        if index == moved:
             continue
-        first, second = min(place, moved), max(place, moved)
+        first, second = min(index, moved), max(index, moved)
         low, high = live_index[boxes[first]], live_index[boxes[second]]
         if facts.pairs.size and not facts.pairs[(weights[low, 0] + weights[high, 1]) * count + player]:
             return True
         if facts.triples.size:
-            for third in range(place + 1, boxes.size):
+            for third in range(index + 1, boxes.size):
                 if third == moved:
                     continue
-                one, two, three = low, high, live_index[boxes[third]]
+                lowest, two, three = low, high, live_index[boxes[third]]
                 if three < two:
                     two, three = three, two
-                rank = weights[one, 0] + weights[two, 1] + weights[three, 2]
+                rank = weights[lowest, 0] + weights[two, 1] + weights[three, 2]
                 if not facts.triples[rank * count + player]:
                     return True
     return False
@@ -181,22 +184,22 @@ def heap_pop(pool: Pool) -> int:
 
 
 @compiled
-def key_of(g: int, h: int, weight: int, other_box: int, pushed: int) -> int:
-    """Heap key: g + weight · h, then smaller h, then a push of the same box, then the newest node."""
+def heap_key(g: int, h: int, weight: int, other_box: int, pushed: int) -> int:
+    """Return the heap key: g + weight · h, then smaller h, then a push of the same box, then the newest node."""
     return ((g + weight * h) << 46) | (min(h, 0xFFF) << 34) | (other_box << 33) | (0x1FFFFFFFF - pushed)
 
 
 @compiled
 def find(pool: Pool, boxes: Places, player: int, hashed: int) -> int:
-    """Index of the state in the hash table, or of the entry where it belongs."""
+    """Return the index of the state in the hash table, or of the entry where it belongs."""
     mask = pool.table.size - 1
     at = hashed & mask
     while pool.table[at] >= 0:
         node = pool.table[at]
         if pool.nodes[node, HASH] == hashed and pool.nodes[node, PLAYER] == player:
             same = True
-            for place in range(boxes.size):
-                if pool.boxes[node, place] != boxes[place]:
+            for index in range(boxes.size):
+                if pool.boxes[node, index] != boxes[index]:
                     same = False
                     break
             if same:
@@ -225,25 +228,25 @@ def reorder(pool: Pool, weight: int) -> None:
         if not pool.nodes[node, CLOSED]:
             pool.counters[PUSHED] += 1
             g, h = pool.nodes[node, G], pool.nodes[node, H]
-            heap_push(pool, key_of(g, h, weight, 0, pool.counters[PUSHED]), node)
+            heap_push(pool, heap_key(g, h, weight, 0, pool.counters[PUSHED]), node)
 
 
 @compiled
 def start(pool: Pool, facts: Facts, boxes: Places, player: int, weight: int) -> None:
     """Make the first node: these boxes, the player in the region identified by its lowest cell."""
-    hashed = hash_of(boxes, player, facts.keys)
+    hashed = state_hash(boxes, player, facts.keys)
     pool.boxes[0] = boxes
     h = bound(boxes, player, facts.targets, facts.sides, facts.distances)
     pool.nodes[0] = np.array([0, h, -1, -1, 0, player, hashed])
     pool.table[find(pool, boxes, player, hashed)] = 0
     pool.counters[NODES] = 1
     if h < FAR:
-        heap_push(pool, key_of(0, h, weight, 0, 0), 0)
+        heap_push(pool, heap_key(0, h, weight, 0, 0), 0)
 
 
 @compiled
 def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:  # noqa: C901 - compiled by Numba as one loop
-    """Expand nodes until the limit, a solution, an empty heap or a full pool. Returns which."""
+    """Expand nodes until the limit, a solution, an empty heap or a full pool. Returns the reason."""
     neighbours, live_index = facts.neighbours, facts.live_index
     count, size = neighbours.shape[0], pool.boxes.shape[1]
     counters, nodes = pool.counters, pool.nodes
@@ -267,8 +270,8 @@ def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:  # noqa: C
         g = nodes[node, G] + 1
         came = nodes[node, PUSH]
         last = neighbours[came >> 2, came & 3] if came >= 0 else -1
-        for place in range(size):
-            occupied[pool.boxes[node, place]] = place
+        for index in range(size):
+            occupied[pool.boxes[node, index]] = index
         stamp += 1
         walk(neighbours, occupied, nodes[node, PLAYER], reach, stamp, stack)
         reached = stamp
@@ -279,27 +282,27 @@ def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:  # noqa: C
                 if to < 0 or stand < 0 or occupied[to] >= 0 or reach[stand] != reached or live_index[to] < 0:
                     continue
                 boxes[:] = pool.boxes[node]
-                place = pushed
-                while place > 0 and boxes[place - 1] > to:
-                    boxes[place] = boxes[place - 1]
-                    place -= 1
-                while place < size - 1 and boxes[place + 1] < to:
-                    boxes[place] = boxes[place + 1]
-                    place += 1
-                boxes[place] = to
+                index = pushed
+                while index > 0 and boxes[index - 1] > to:
+                    boxes[index] = boxes[index - 1]
+                    index -= 1
+                while index < size - 1 and boxes[index + 1] < to:
+                    boxes[index] = boxes[index + 1]
+                    index += 1
+                boxes[index] = to
                 occupied[box] = -1
                 for at in range(size):
                     occupied[boxes[at]] = at
                 stamp += 1
                 lost = freezes(neighbours, live_index, facts.on_target, boxes, occupied, frozen)
-                lost = lost or blocked(boxes, box, place, facts)
+                lost = lost or blocked(boxes, box, index, facts)
                 player = -1 if lost else walk(neighbours, occupied, box, other, stamp, stack)
                 occupied[to] = -1
                 for at in range(size):
                     occupied[pool.boxes[node, at]] = at
                 if lost:
                     continue
-                hashed = hash_of(boxes, player, facts.keys)
+                hashed = state_hash(boxes, player, facts.keys)
                 entry = find(pool, boxes, player, hashed)
                 child = pool.table[entry]
                 if child >= 0:
@@ -317,7 +320,7 @@ def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:  # noqa: C
                 nodes[child, CLOSED] = h >= FAR
                 if h < FAR:
                     counters[PUSHED] += 1
-                    heap_push(pool, key_of(g, h, weight, box != last, counters[PUSHED]), child)
-        for place in range(size):
-            occupied[pool.boxes[node, place]] = -1
+                    heap_push(pool, heap_key(g, h, weight, box != last, counters[PUSHED]), child)
+        for index in range(size):
+            occupied[pool.boxes[node, index]] = -1
     return MORE

@@ -5,7 +5,7 @@ The same seed and settings make the same room on every machine; tests pin hashes
 Lengths count actions of an optimal solution, and rooms are accepted by exhaustive reverse play, if most rooms of that
 size and number of boxes can be enumerated (10×10 with four boxes can). In larger rooms boxes are pulled at random and
 A* solves the position: lengths then count the actions of its plan, which has the fewest pushes but may have more
-actions than an optimal one, and lie in the range without the distribution of smaller rooms.
+actions than an optimal solution, and are in the range without the distribution of smaller rooms.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class NoRoomError(ValueError):
 
 
 def length_weights(lengths: range, typical: int | None = None) -> list[float]:
-    """Relative frequency of each length of an optimal solution.
+    """Return the relative frequency of each length of an optimal solution.
 
     Args:
-        lengths: the possible ones, ascending.
-        typical: the most frequent one, moved into the range; None = short ones prevail.
+        lengths: possible lengths, ascending.
+        typical: most frequent length, moved into the range; None: short lengths prevail.
     """
     if typical is None:
         return [length * math.exp(-(length - lengths[0]) / _LENGTH_SCALE) for length in lengths]
@@ -80,7 +80,7 @@ def make_room(rng: SeededRng, size: int, boxes: int, shortest: int, longest: int
 
 
 def _dig(rng: SeededRng, size: int, boxes: int) -> frozenset[int]:
-    """Floor cells: a random walk that mostly goes straight and sometimes widens, until a random share is dug."""
+    """Return floor cells: a random walk that mostly goes straight and sometimes widens, until a random share is dug."""
     inner = size - 2
     fewest = max(4, boxes * 3 + 1)
     area = min(inner * inner, max(fewest, round(inner * inner * (0.4 + 0.5 * rng.uniform()))))
@@ -107,7 +107,7 @@ def _dig(rng: SeededRng, size: int, boxes: int) -> frozenset[int]:
 def _play_back(
     rng: SeededRng, size: int, floor: frozenset[int], targets: frozenset[int], distance: int
 ) -> State | None:
-    """A position `distance` actions from success with no box on a target; None if there is none."""
+    """Return a position `distance` actions from success with no box on a target; None if there is none."""
     if _states(len(floor), len(targets)) <= _STATES:
         starts = _layer(size, floor, targets, distance)
     else:
@@ -117,17 +117,17 @@ def _play_back(
 
 
 def _exhaustible(size: int, boxes: int) -> bool:
-    """Whether most rooms of this size can be enumerated."""
+    """Return True if most rooms of this size can be enumerated."""
     return _states(round(_TYPICAL_SHARE * (size - 2) ** 2), boxes) <= MAX_TABLE
 
 
 def _states(cells: int, boxes: int) -> int:
-    """Number of states of boxes and player on this many cells."""
+    """Return the number of states of boxes and player on this many cells."""
     return cells * math.comb(cells, boxes)
 
 
 def _layer(size: int, floor: frozenset[int], targets: frozenset[int], distance: int) -> list[State]:
-    """All states at distance `distance`."""
+    """Return all states at distance `distance`."""
     for length, layer in enumerate(layers(size, floor, targets, _STATES)):
         if length == distance:
             return layer
@@ -135,7 +135,7 @@ def _layer(size: int, floor: frozenset[int], targets: frozenset[int], distance: 
 
 
 def _layer_of_table(size: int, floor: frozenset[int], targets: frozenset[int], distance: int) -> list[State]:
-    """The same for rooms of more states; empty if they are too many."""
+    """Return the same for rooms of more states; empty if they are too many."""
     from envs.sokoban.exhaustive import ExhaustiveTable
 
     room = Grid(size, floor, targets)
@@ -146,7 +146,7 @@ def _layer_of_table(size: int, floor: frozenset[int], targets: frozenset[int], d
 
 
 def _together(rng: SeededRng, size: int, floor: frozenset[int], boxes: int) -> frozenset[int]:
-    """Targets near each other, since independent ones in a large room would need long plans."""
+    """Return targets near each other, since independent targets in a large room would need long plans."""
     first = rng.choice(sorted(floor))
     near = sorted(walks(size, floor, (first, ())).items(), key=lambda item: (item[1], item[0]))
     return frozenset([first, *rng.sample([cell for cell, _ in near[1 : 1 + 3 * boxes]], boxes - 1)])
@@ -161,7 +161,7 @@ def _pull(
     longest: int,
     distance: int,
 ) -> State | None:
-    """A position on A*'s plan for randomly pulled boxes: the one whose remaining plan is nearest to `distance`."""
+    """Return a position on A*'s plan for randomly pulled boxes, with a remaining plan of nearly `distance` actions."""
     from envs.sokoban.astar_advisor import AStarAdvisor, AStarSearch
 
     room = Grid(size, floor, targets)
@@ -185,7 +185,7 @@ def _pull(
 
 
 def _pulled(rng: SeededRng, room: Grid, longest: int) -> State | None:
-    """A solved position after pulling each box a few cells in turn; None if a box stays on a target.
+    """Return a solved position after pulling each box a few cells in turn; None if a box remains on a target.
 
     Longer plans allow more rounds.
     """
@@ -209,7 +209,7 @@ def _pulled(rng: SeededRng, room: Grid, longest: int) -> State | None:
 
 
 def _can_pull(room: Grid, state: State, box: int, step: int) -> bool:
-    """Whether the player can reach the box's side and step back with it."""
+    """Return True if the player can reach the box's side and step back with it."""
     to, beyond = box + step, box + 2 * step
     return (
         {to, beyond} <= room.floor and not {to, beyond} & set(state[1]) and to in walks(room.width, room.floor, state)

@@ -133,8 +133,8 @@ class Sokoban(TextEnv):
         name = self.action_space.name_of(action)
         if name is None:
             return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
-        before = self._state
-        self._state = moves.move(level.floor, before, self._steps[name])
+        previous = self._state
+        self._state = moves.move(level.floor, previous, self._steps[name])
         self._taken += 1
         on_target = len(level.targets.intersection(self._state[1]))
         rise = (on_target > self.boxes_on_target) - (on_target < self.boxes_on_target)
@@ -142,11 +142,11 @@ class Sokoban(TextEnv):
         solved = on_target == len(level.boxes)
         out_of_steps = not solved and self._taken == self.settings.max_steps
         self._over = solved or out_of_steps
-        info = self._info(effective=self._state != before, valid=True)
+        info = self._info(effective=self._state != previous, valid=True)
         return self.render(), REWARDS[solved][rise], solved, out_of_steps, info
 
     def render(self) -> str:
-        """The room in the symbols of the vocabulary, one line per row."""
+        """Return the room in the symbols of the vocabulary, one line per row."""
         level, (player, boxes) = self.level, self._state
         width, targets, symbols = level.width, level.targets, levels.SYMBOLS[self.settings.vocabulary]
         cells = self._canvas.copy()
@@ -156,58 +156,58 @@ class Sokoban(TextEnv):
         return "".join(cells)
 
     def board(self) -> GridBoard:
-        """The room in XSB characters."""
+        """Return the room in XSB characters."""
         return GridBoard(theme="sokoban", rows=self._rows())
 
     @classmethod
     def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
-        """Positions, directions, distances, neighbours and counts of the things on the board."""
+        """Read claims about positions, directions, distances, neighbours and counts of the things on the board."""
         return read_grid_claims(thought, board)
 
     def hint(self) -> Hint:
-        """Best next actions and number of actions to success, regardless of any action budget.
+        """Return the best next actions and the number of actions to success, regardless of any action budget.
 
         In rooms too large for exhaustive play the advice follows a plan found by search, without a distance.
         """
         return self._solver().hint(self._state)
 
     def plan(self) -> list[str]:
-        """A sequence of actions to success, shortest if `hint` has a distance; empty when solved or unsolvable."""
+        """Return a sequence of actions to success, shortest if `hint` has a distance; empty if there is none."""
         return self._solver().plan(self._state)
 
     @property
     def level(self) -> levels.Level:
-        """The room of this episode at its start."""
+        """Return the room of this episode at its start."""
         if self._level is None:
             raise ResetNeeded("call reset() first")
         return self._level
 
     @property
     def player(self) -> tuple[int, int]:
-        """Row and column of the player, counted from 0."""
+        """Return row and column of the player, counted from 0."""
         return self._place(self._state[0])
 
     @property
     def boxes(self) -> list[tuple[int, int]]:
-        """Row and column of each box, row by row."""
+        """Return row and column of each box, row by row."""
         return [self._place(cell) for cell in self._state[1]]
 
     @property
     def targets(self) -> list[tuple[int, int]]:
-        """Row and column of each target, row by row."""
+        """Return row and column of each target, row by row."""
         return [self._place(cell) for cell in sorted(self.level.targets)]
 
     def _draw(self, seed: int) -> levels.Level:
-        """The room of a seed."""
+        """Return the room of a seed."""
         room = self.settings
         return rooms.make_room(
             SeededRng(seed, Stream.START), room.size, room.boxes, room.min_length, room.max_length, room.typical_length
         )
 
     def _solver(self) -> Advisor:
-        """The solver of this room, cached for the episode."""
+        """Return the solver of this room, cached for the episode."""
         if self._advisor is None:
-            self._advisor = solver.solver_of(self.level)
+            self._advisor = solver.get_solver(self.level)
         return self._advisor
 
     def _place(self, cell: int) -> tuple[int, int]:
@@ -218,11 +218,11 @@ class Sokoban(TextEnv):
 
     def _info(self, *, effective: bool, valid: bool) -> dict[str, Any]:
         success = self.level.targets.issuperset(self._state[1])
-        return {"success": success, "effective": effective, "valid": valid, "actual": None}  # as in StepInfo
+        return {"success": success, "effective": effective, "valid": valid, "actual": None}  # fields of StepInfo
 
 
 def canvas(level: levels.Level, vocabulary: str) -> list[str]:
-    """Characters of a room's text without boxes and player; cell c of the level has index c + c // width."""
+    """Return characters of a room's text without boxes and player; cell c of the level has index c + c // width."""
     cells = list(levels.format_rows(level.rows(()), vocabulary))
     player = level.player
     cells[player + player // level.width] = levels.SYMBOLS[vocabulary][2 if player in level.targets else 1]
@@ -260,7 +260,7 @@ class SokobanNewVocabSettings(SokobanSettings):
 
 
 class SokobanNewVocab(Sokoban):
-    """Sokoban written in symbols that a policy trained on the standard ones has not seen."""
+    """Sokoban written in symbols that a policy trained on the standard symbols has not seen."""
 
     Settings = SokobanNewVocabSettings
     NAME = "SokobanNewVocab"

@@ -33,12 +33,12 @@ def _search(grid: Grid) -> AStarSearch:
     return AStarSearch(grid)
 
 
-def solver_of(level: Level, max_states: int = MAX_STATES, max_table: int = MAX_TABLE) -> Advisor:
-    """A solver of the level's room: exact where all of its states can be enumerated, else by search.
+def get_solver(level: Level, max_states: int = MAX_STATES, max_table: int = MAX_TABLE) -> Advisor:
+    """Return a solver of the level's room: exact if all of its states can be enumerated, else by search.
 
-    Up to `max_states` states, counted as if boxes could stand anywhere: reverse play in plain Python, which starts at
-    once; up to `max_table`: a table of the whole room; else A*. Numba is loaded for the last two only. The latest rooms
-    are cached, so that trajectories of a group share the work.
+    Up to `max_states` states, with boxes in any cells: reverse play in plain Python, which starts immediately; up to
+    `max_table`: a table of the whole room; else A*. Numba is loaded only for the last two. The latest rooms are cached,
+    so that trajectories of a group share the work.
     """
     if len(level.floor) * comb(len(level.floor), len(level.boxes)) <= max_states:
         return _solver(level.width, level.floor, level.targets, max_states)

@@ -1,4 +1,4 @@
-"""Addresses of servers that settings name."""
+"""Addresses of servers in settings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 
 def checked_address(address: str, schemes: Collection[str] = ("http", "https"), example: str = "") -> str:
-    """The address of a server, without white space around it. Raises ValueError.
+    """Return the address of a server, without white space around it. Raises ValueError.
 
     Args:
         address: as written by a user.
-        schemes: those that the client speaks.
+        schemes: schemes that the client supports.
         example: an address that would be accepted, for the error.
     """
     text = address.strip()

@@ -1,6 +1,6 @@
 """Integer arithmetic as text: exact evaluation of an expression, and search for an expression with a given value.
 
-Python's own evaluator is not used, so that any text costs bounded time and memory.
+Python's evaluator is not used, so that any text costs bounded time and memory.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ STAGES: tuple[Operators, ...] = ("+-", "+-*", "+-*/")
 
 
 class ExpressionError(ValueError):
-    """Text that is no expression, or whose value exceeds the limits. The message says why."""
+    """Text that is not an expression, or whose value exceeds the limits. The message says why."""
 
 
 def evaluate(text: str) -> Fraction:
-    """The exact value of an expression of integers, + - * / // % **, signs and brackets, with Python's grammar.
+    """Return the exact value of an expression of integers, + - * / // % **, signs and brackets, with Python's grammar.
 
     Raises ExpressionError for anything else: other characters, numbers with a leading zero, division by zero, an
     exponent that is not whole, values beyond MAX_BITS, text beyond MAX_LENGTH, nesting beyond MAX_DEPTH.
@@ -45,16 +45,16 @@ def evaluate(text: str) -> Fraction:
 
 
 def _tokens(text: str) -> list[str]:
-    tokens, place = [], 0
-    while place < len(text):
-        if text[place] in _BLANK:
-            place += 1
+    tokens, position = [], 0
+    while position < len(text):
+        if text[position] in _BLANK:
+            position += 1
             continue
-        match = _TOKEN.match(text, place)
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise ExpressionError(f"{text[place]!r} is not allowed in an expression")
+            raise ExpressionError(f"{text[position]!r} is not allowed in an expression")
         tokens.append(match.group())
-        place = match.end()
+        position = match.end()
     return tokens
 
 
@@ -76,7 +76,7 @@ class _Parser:
         return self._tokens[self._next] if self._next < len(self._tokens) else ""
 
     def _take(self, choices: Iterable[str]) -> str:
-        """Consume the next token if it is among the choices. Returns it, else ""."""
+        """Consume the next token if it is among the choices. Returns the token, else ""."""
         token = self._peek()
         if token not in choices:
             return ""
@@ -170,7 +170,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 def signs_reach(numbers: Sequence[int], target: int) -> bool:
-    """Whether the numbers, each with a sign, sum to the target."""
+    """Return True if the numbers, each with a sign, sum to the target."""
     return any(
         sum(sign * number for sign, number in zip(signs, numbers, strict=True)) == target
         for signs in product((1, -1), repeat=len(numbers))
@@ -215,13 +215,13 @@ class _ExpressionSearch:
         self.values = cache(self._values)
 
     def text(self, mask: int, target: Fraction) -> _Text | None:
-        """An expression of the numbers in the mask with this value."""
+        """Return an expression of the numbers in the mask with this value."""
         if mask.bit_count() <= _MAX_TABLE_NUMBERS:
             return self.values(mask).get(target)
         for large, small in self._splits(mask):
             for value, text in self.values(small).items():
                 if not value and not target and "*" in self._operators:
-                    return _join("*", self._sum_of(large), text)
+                    return _join("*", self._sum_expression(large), text)
                 for operator, operand, swapped in self._before(target, value):
                     expression = self.text(large, operand)
                     if expression is not None:
@@ -229,7 +229,7 @@ class _ExpressionSearch:
         return None
 
     def _splits(self, mask: int) -> Iterator[tuple[int, int]]:
-        """All splits of the numbers in two, larger part first, ordered by the size of the smaller one."""
+        """Yield all splits of the numbers in two, larger part first, ordered by the size of the smaller part."""
         parts = []
         part = (mask - 1) & mask
         while part:
@@ -240,13 +240,13 @@ class _ExpressionSearch:
         return iter(sorted(parts, key=lambda pair: pair[1].bit_count()))
 
     def _values(self, mask: int) -> dict[Fraction, _Text]:
-        """All values of the numbers in the mask, with the first expression found for each."""
+        """Return all values of the numbers in the mask, with the first expression found for each."""
         if mask.bit_count() == 1:
             number = self._numbers[mask.bit_length() - 1]
             return {Fraction(number): (str(number), _ATOM)}
         values: dict[Fraction, _Text] = {}
-        for one, other in self._splits(mask):
-            pairs = list(product(self.values(one).items(), self.values(other).items()))
+        for part, other in self._splits(mask):
+            pairs = list(product(self.values(part).items(), self.values(other).items()))
             for operator in self._operators:
                 for (left, left_text), (right, right_text) in pairs:
                     if operator != "/" or right:
@@ -255,15 +255,15 @@ class _ExpressionSearch:
                         values.setdefault(_apply(operator, right, left), _join(operator, right_text, left_text))
         return values
 
-    def _sum_of(self, mask: int) -> _Text:
-        """The sum of the numbers in the mask."""
-        chosen = [str(number) for place, number in enumerate(self._numbers) if mask >> place & 1]
+    def _sum_expression(self, mask: int) -> _Text:
+        """Return the sum of the numbers in the mask."""
+        chosen = [str(number) for bit, number in enumerate(self._numbers) if mask >> bit & 1]
         return " + ".join(chosen), _SUM if len(chosen) > 1 else _ATOM
 
     def _before(self, target: Fraction, known: Fraction) -> Iterator[tuple[str, Fraction, bool]]:
-        """Operator, missing operand and whether the known operand is on the left, for each way to the target.
+        """Yield operator, missing operand and whether the known operand is on the left, for each way to the target.
 
-        Without those that any operand satisfies (0 times it).
+        Equations that any operand satisfies (0 times it) are left out.
         """
         for operator in self._operators:
             match operator:
@@ -284,7 +284,7 @@ class _ExpressionSearch:
 
 def _join(operator: str, left: _Text, right: _Text) -> _Text:
     level = _SUM if operator in "+-" else _PRODUCT
-    before = f"({left[0]})" if left[1] < level else left[0]
+    left_text = f"({left[0]})" if left[1] < level else left[0]
     loose = right[1] < level or (operator in "-/" and right[1] == level)
     after = f"({right[0]})" if loose else right[0]
-    return f"{before} {operator} {after}", level
+    return f"{left_text} {operator} {after}", level

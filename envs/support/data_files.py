@@ -11,17 +11,20 @@ MIB, GIB = 2**20, 2**30
 
 
 class DataFileError(ValueError):
-    """A file that is not read. The message is the reason alone, without the file's name."""
+    """A file that is not read. The message gives only the reason, without the file's name."""
 
 
 def status(path: Path, max_bytes: int) -> os.stat_result:
-    """Status of a data file. Raises DataFileError if it cannot be read, is no regular file or is too large."""
+    """Return the status of a data file.
+
+    Raises DataFileError if it cannot be read, is not a regular file or is too large.
+    """
     try:
-        found = path.stat()
+        file_status = path.stat()
     except (OSError, ValueError) as error:  # ValueError: an impossible name
         raise DataFileError(_reason(error)) from None
-    _check(found, max_bytes)
-    return found
+    _check(file_status, max_bytes)
+    return file_status
 
 
 def open_binary(path: Path, max_bytes: int) -> BinaryIO:
@@ -39,7 +42,7 @@ def open_binary(path: Path, max_bytes: int) -> BinaryIO:
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a data file. Raises DataFileError as `status` does, also if it grows too large meanwhile."""
+    """Return the bytes of a data file. Raises DataFileError as `status` does, also if it grows too large meanwhile."""
     with open_binary(path, max_bytes) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -47,10 +50,10 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
     return data
 
 
-def _check(found: os.stat_result, max_bytes: int) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check(file_status: os.stat_result, max_bytes: int) -> None:
+    if not stat.S_ISREG(file_status.st_mode):
         raise DataFileError("is not a regular file")
-    if found.st_size > max_bytes:
+    if file_status.st_size > max_bytes:
         raise DataFileError(_too_large(max_bytes))
 
 

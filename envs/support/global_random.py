@@ -1,4 +1,4 @@
-"""Packages that draw from Python's and NumPy's global generators, made deterministic without touching anyone else's."""
+"""Makes packages that draw from Python's and NumPy's global generators deterministic, without affecting other users."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from envs.support.rng import SeededRng, Stream
 
 
 class OwnRandomness:
-    """State of the global generators that belongs to one environment.
+    """State of the global generators for one environment.
 
     Args:
-        seed, stream: of an independent sequence.
+        seed, stream: an independent sequence.
     """
 
     def __init__(self, seed: int, stream: Stream) -> None:
@@ -26,7 +26,7 @@ class OwnRandomness:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Let the global generators continue this sequence within the block, and then their own."""
+        """Let the global generators continue this sequence within the block, and their earlier sequence afterwards."""
         python, numpy = random.getstate(), np.random.get_state()
         random.setstate(self._python)
         np.random.set_state(self._numpy)

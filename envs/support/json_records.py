@@ -1,4 +1,4 @@
-"""Files of JSON records: a JSON list of objects, or one object per line (JSONL).
+"""Reads files of JSON records: a JSON list of objects, or one object per line (JSONL).
 
 Error messages name the file and the line but never repeat its content.
 """
@@ -30,7 +30,7 @@ class RecordsError(ValueError):
 
 
 def stamp(path: Path) -> tuple[int, int]:
-    """Modification time and size of the file, a cache key. Raises RecordsError if it cannot be read."""
+    """Return modification time and size of the file, a cache key. Raises RecordsError if it cannot be read."""
     try:
         status = data_files.status(path, MAX_BYTES)
     except data_files.DataFileError as error:
@@ -39,7 +39,7 @@ def stamp(path: Path) -> tuple[int, int]:
 
 
 def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """All records with the number of their first line, from 1. Raises RecordsError."""
+    """Yield all records with the number of their first line, from 1. Raises RecordsError."""
     try:
         with TextIOWrapper(data_files.open_binary(path, MAX_BYTES), encoding="utf-8-sig") as file:
             beginning = file.read(4096).lstrip()
@@ -64,7 +64,7 @@ def _unreadable(path: Path, error: data_files.DataFileError) -> RecordsError:
 
 
 def _lines(path: Path, file: TextIOWrapper) -> Iterator[str]:
-    """The lines of a JSONL file, none of them above MAX_LINE."""
+    """Yield the lines of a JSONL file, none longer than MAX_LINE."""
     number = 0
     while line := file.readline(MAX_LINE + 1):
         number += 1
@@ -74,35 +74,35 @@ def _lines(path: Path, file: TextIOWrapper) -> Iterator[str]:
 
 
 def _listed(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of a JSON list, decoded one at a time to limit memory."""
-    place, line = text.index("[") + 1, 1
+    """Yield the records of a JSON list, decoded one at a time to limit memory."""
+    position, line = text.index("[") + 1, 1
     counted, expected = 0, "a record or ]"
     while True:
-        place = _end_of_blank(text, place)
-        line += text.count("\n", counted, place)
-        counted = place
-        if expected != "a record" and text[place : place + 1] == "]":
+        position = _end_of_blank(text, position)
+        line += text.count("\n", counted, position)
+        counted = position
+        if expected != "a record" and text[position : position + 1] == "]":
             break
         if expected == ", or ]":
-            if text[place : place + 1] != ",":
+            if text[position : position + 1] != ",":
                 raise RecordsError(path, line, "the list is truncated or lacks a comma here; it must be complete JSON")
-            place, expected = place + 1, "a record"
+            position, expected = position + 1, "a record"
             continue
-        value, end = _decode(path, text, place, line)
+        value, end = _decode(path, text, position, line)
         yield line, _record(path, line, value)
-        place, expected = end, ", or ]"
-    if _end_of_blank(text, place + 1) != len(text):
+        position, expected = end, ", or ]"
+    if _end_of_blank(text, position + 1) != len(text):
         raise RecordsError(path, line, "text follows the list; the file must be one JSON list")
 
 
-def _end_of_blank(text: str, place: int) -> int:
-    match = _BLANK.match(text, place)
-    return match.end() if match else place
+def _end_of_blank(text: str, position: int) -> int:
+    match = _BLANK.match(text, position)
+    return match.end() if match else position
 
 
-def _decode(path: Path, text: str, place: int, line: int) -> tuple[Any, int]:
+def _decode(path: Path, text: str, position: int, line: int) -> tuple[Any, int]:
     try:
-        return _DECODER.raw_decode(text, place)
+        return _DECODER.raw_decode(text, position)
     except ValueError as error:  # not JSON, or a number beyond what Python reads
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "a number is too long"
         problem = f"is not JSON ({reason}); a file of records is a JSON list of objects or has one object per line"

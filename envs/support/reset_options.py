@@ -1,4 +1,4 @@
-"""Options of `reset`: names that an environment does not take are refused, as they would have no effect."""
+"""Checks options of `reset`: names that an environment does not take are errors, as they would have no effect."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 EVERYWHERE = "dynamics_seed"
-"""Taken by all environments; one without randomness after the start ignores it."""
+"""Option of all environments; an environment without later randomness ignores it."""
 
 
 def read_options(options: Mapping[str, Any] | None, *groups: tuple[str, ...]) -> dict[str, Any]:
-    """The options of a reset.
+    """Return the options of a reset.
 
     Args:
-        groups: names that the environment takes; those of one group only together.
+        groups: names that the environment takes; the names of a group are only valid together.
 
     Raises:
-        ValueError: an unknown name, or a part of a group. The message has the names.
+        ValueError: an unknown name, or an incomplete group. The message contains the names.
     """
     given = dict(options or {})
     known = [*(name for group in groups for name in group), EVERYWHERE]

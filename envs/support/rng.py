@@ -1,7 +1,7 @@
-"""Random numbers that are the same on every machine and with every library version.
+"""Random numbers that are equal on every machine and with every library version.
 
 NumPy guarantees the streams of SeedSequence and PCG64 but not the results of Generator methods, so the few
-distributions that environments need are computed from the raw words.
+distributions that environments need are computed from the raw integers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 T = TypeVar("T")
 BLOCK = 64
-"""Number of words generated ahead."""
+"""Number of raw integers generated ahead."""
 
 
 class Stream(IntEnum):
@@ -37,19 +37,19 @@ class SeededRng:
         return self._words.pop()
 
     def below(self, count: int) -> int:
-        """An integer from 0 to count − 1, uniform (to 2⁻⁵³)."""
+        """Return an integer from 0 to count − 1, uniform (to 2⁻⁵³)."""
         return ((self._word() >> 11) * count) >> 53
 
     def uniform(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
         return (self._word() >> 11) * 2.0**-53
 
     def choice(self, items: Sequence[T]) -> T:
-        """One of the items, uniformly."""
+        """Return one of the items, uniformly."""
         return items[self.below(len(items))]
 
     def weighted(self, items: Sequence[T], weights: Sequence[float]) -> T:
-        """One of the items, with probability proportional to its weight."""
+        """Return one of the items, with probability proportional to its weight."""
         left = self.uniform() * sum(weights)
         for item, weight in zip(items, weights, strict=True):
             left -= weight
@@ -58,12 +58,12 @@ class SeededRng:
         return items[-1]
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """`count` different items, in random order."""
+        """Return `count` different items, in random order."""
         pool = list(items)
         return [pool.pop(self.below(len(pool))) for _ in range(count)]
 
 
 def dynamics_of(seed: int, options: dict[str, Any]) -> SeededRng:
-    """Random numbers of the dynamics: seeded by the option `dynamics_seed`, else by the seed."""
+    """Return random numbers for the dynamics, seeded by the option `dynamics_seed`, else by the seed."""
     chosen = options.get("dynamics_seed")
     return SeededRng(seed if chosen is None else int(chosen), Stream.DYNAMICS)

@@ -1,4 +1,4 @@
-"""Generator of word problems: kinds with random names, things and numbers, and one right answer each.
+"""Generator of word problems: kinds with random names, things and numbers, each with one right answer.
 
 Answers are integers or fractions in lowest terms.
 """
@@ -29,18 +29,18 @@ Made = tuple[str, int | Fraction]
 
 
 def make_question(rng: SeededRng) -> Question:
-    """A question of a random kind with random contents."""
+    """Return a question of a random kind with random contents."""
     text, answer = rng.choice(KINDS)(rng)
     return Question(text, str(answer))
 
 
 def _from(rng: SeededRng, low: int, high: int) -> int:
-    """An integer from low to high."""
+    """Return an integer from low to high."""
     return low + rng.below(high - low + 1)
 
 
 def _proper(rng: SeededRng, largest: int) -> Fraction:
-    """A fraction between 0 and 1 whose denominator is at most `largest`."""
+    """Return a fraction between 0 and 1 with a denominator of at most `largest`."""
     below = _from(rng, 2, largest)
     return Fraction(_from(rng, 1, below - 1), below)
 
@@ -56,10 +56,10 @@ def _change(rng: SeededRng) -> Made:
 
 
 def _together(rng: SeededRng) -> Made:
-    one, other = rng.sample(PEOPLE, 2)
+    first, second = rng.sample(PEOPLE, 2)
     things, has, more = rng.choice(THINGS), _from(rng, 3, 40), _from(rng, 2, 20)
     return (
-        f"{one} has {has} {things}. {other} has {more} more than {one}. How many {things} do they have together?",
+        f"{first} has {has} {things}. {second} has {more} more than {first}. How many {things} do they have together?",
         2 * has + more,
     )
 
@@ -107,11 +107,11 @@ def _part_given_away(rng: SeededRng) -> Made:
 
 
 def _two_jugs(rng: SeededRng) -> Made:
-    one, other = _proper(rng, 8), _proper(rng, 8)
+    first, second = _proper(rng, 8), _proper(rng, 8)
     return (
-        f"One jug holds {one} of a litre, another {other} of a litre. How many litres do they hold together? "
+        f"One jug holds {first} of a litre, another {second} of a litre. How many litres do they hold together? "
         "Write a whole number or a fraction in lowest terms.",
-        one + other,
+        first + second,
     )
 
 
@@ -133,10 +133,10 @@ def _mean(rng: SeededRng) -> Made:
 
 
 def _ages(rng: SeededRng) -> Made:
-    one, other = rng.sample(PEOPLE, 2)
+    younger, older = rng.sample(PEOPLE, 2)
     young, times, years = _from(rng, 3, 12), _from(rng, 2, 4), _from(rng, 2, 10)
     return (
-        f"{one} is {young} years old and {other} is {times} times as old. "
+        f"{younger} is {young} years old and {older} is {times} times as old. "
         f"How old will the two be together in {years} years?",
         young + times * young + 2 * years,
     )

@@ -16,7 +16,7 @@ from envs.tools.tool import Tool, ToolError, text_tool
 from envs.tools.tool_env import Task, ToolEnv, ToolSettings
 
 MAX_DIGITS = 40
-"""Digits of a result; what has more is no answer to a question here."""
+"""Maximum digits of a result; longer results are not answers to these questions."""
 
 
 class CalculatorSettings(ToolSettings):
@@ -28,7 +28,7 @@ class CalculatorSettings(ToolSettings):
 
 
 def calculate(expression: str) -> str:
-    """The exact value of an expression, as a whole number or a fraction. Raises ToolError."""
+    """Return the exact value of an expression, as a whole number or a fraction. Raises ToolError."""
     try:
         value = evaluate(expression.replace("×", "*").replace("−", "-").strip())
     except ExpressionError as error:
@@ -39,13 +39,13 @@ def calculate(expression: str) -> str:
 
 
 def calculator() -> Tool:
-    """The tool `calculator(expression)`."""
+    """Return the tool `calculator(expression)`."""
     about = "Value of an arithmetic expression with + - * / ** and brackets."
     return text_tool("calculator", about, "expression", "Such as 12 * (3 + 4).", calculate)
 
 
 class ToolCalculator(ToolEnv):
-    """What an expression is worth. With numbers of three digits, hardly any model answers without a call."""
+    """The value of an expression. With numbers of three digits, hardly any model answers without a call."""
 
     Settings: ClassVar[type[EnvSettings]] = CalculatorSettings
     settings: CalculatorSettings

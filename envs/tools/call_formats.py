@@ -74,26 +74,26 @@ _FAMILIES: dict[CallFormat, CallFamily] = {
     "gemma4": gemma_calls.GEMMA4,
     "gpt_oss": harmony_calls.GPT_OSS,
 }
-"""All formats but `answer`, whose calls the response parser reads."""
+"""All formats except `answer`, for which the response parser reads calls."""
 
 
 def candidate_formats(template: str) -> list[CallFormat]:
-    """The formats whose marks a chat template contains, in the order of the table above."""
+    """Return the formats with marks in a chat template, in the order of the table above."""
     return [name for name, family in _FAMILIES.items() if family.marks(template)]
 
 
 def fitting_format(
     formats: Iterable[CallFormat], rendered: str, calls: Sequence[ToolCall], tools: Sequence[ToolSpec]
 ) -> CallFormat | None:
-    """The format in which a chat template has written these calls; None if no format reads them as they are.
+    """Return the format in which a chat template has written these calls; None if no format reads them exactly.
 
-    Of several that read them, the one that also writes them in the same way, white space aside.
+    If several formats read them, the one that also writes them in the same way is returned, white space aside.
 
     Args:
-        formats: to choose from.
-        rendered: a response with the calls, as the template renders it.
-        calls: that were rendered.
-        tools: their definitions.
+        formats: formats to choose from.
+        rendered: a response with the calls, as rendered by the template.
+        calls: rendered calls.
+        tools: definitions of the called tools.
     """
     specs = {tool.name: tool for tool in tools}
     readers = [
@@ -110,14 +110,15 @@ def _compact(text: str) -> str:
 
 
 def parse_calls(text: str, call_format: CallFormat, tools: Sequence[ToolSpec] = ()) -> list[str]:
-    """The calls in a response, in order, as the actions that environments read; empty where there is none.
+    """Return the calls in a response, in order, as the actions that environments read; empty if there are none.
 
-    A call that cannot be read stays as written, so that the environment reports the error to the policy. Never raises.
+    A call that cannot be read remains as written, so that the environment reports the error to the policy. Never
+    raises.
 
     Args:
         text: the response after its thought, without the end token.
-        call_format: of a model family; in the format `answer`, the response parser reads the calls.
-        tools: of the environment.
+        call_format: format of a model family; in the format `answer`, the response parser reads the calls.
+        tools: tools of the environment.
     """
     if call_format == "answer":
         return []
@@ -127,15 +128,15 @@ def parse_calls(text: str, call_format: CallFormat, tools: Sequence[ToolSpec] = 
 
 
 def action_of_call(name: str, arguments: str, tools: Sequence[ToolSpec]) -> str:
-    """The action of a call whose parts an API reports apart: the tool's name, and the arguments as a JSON text.
+    """Return the action of a call that an API reports in parts: the tool's name, and the arguments as a JSON text.
 
-    One that cannot be read stays as reported, as in `parse_calls`.
+    An unreadable call remains as reported, as in `parse_calls`.
     """
     return _action(call_block(name, arguments), json_calls.HERMES.mark, tools)
 
 
 def _action(block: str, mark: str, tools: Sequence[ToolSpec]) -> str:
-    """The action of a JSON object; the text after its mark, if it is none."""
+    """Return the action of a JSON object, or the text after its mark if it is not one."""
     try:
         call = read_object(block.strip())
     except CallError:
@@ -144,7 +145,7 @@ def _action(block: str, mark: str, tools: Sequence[ToolSpec]) -> str:
 
 
 def render_calls(calls: Sequence[ToolCall], call_format: CallFormat) -> str:
-    """The calls as a model of the family writes them: what demonstrations teach."""
+    """Write calls as a model of the family does, for demonstrations."""
     if call_format == "answer":
         return " || ".join(call.text() for call in calls)
     return _FAMILIES[call_format].write(calls)
@@ -154,7 +155,7 @@ _EXAMPLE = ToolCall("name", {"argument": "value"})
 
 
 def tools_as_text(tools: Sequence[ToolSpec], call_format: CallFormat) -> str:
-    """The tools as lines of a prompt, for templates that render none, with an example of a call."""
+    """Write the tools as lines of a prompt, with an example of a call, for templates that render none."""
     if call_format == "answer":
         return "\n".join(["Tools:", *(f"{_signature(tool)}: {tool.description}" for tool in tools)])
     lines = ["Tools, as JSON schemas:", *(json_text(tool.definition()) for tool in tools)]

@@ -1,6 +1,6 @@
-"""Calls of tools as text, in the form of environments: `name(argument=value, …)` with JSON values.
+"""Tool calls as text, in the form of environments: `name(argument=value, …)` with JSON values.
 
-It is what environments read as actions, whatever the format in which a model wrote the call.
+Environments read this form as actions, whatever the format in which a model wrote the call.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BEGINNING = re.compile(rf"(?:\s*(?:{'|'.join(map(re.escape, MARKS))}))*\s*")
 
 
 class CallError(ValueError):
-    """Text that is meant as a call and cannot be read as one. The message says why, for the policy."""
+    """Text that is meant as a call but cannot be read as one. The message says why, for the policy."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,18 @@ class ToolCall:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def text(self) -> str:
-        """The call as an action: `price(item="lamp", count=2)`."""
+        """Return the call as an action: `price(item="lamp", count=2)`."""
         if all(key.isascii() and key.isidentifier() for key in self.arguments):
             return f"{self.name}({', '.join(f'{key}={_json(value)}' for key, value in self.arguments.items())})"
         return f"{self.name}({_json(self.arguments)})"
 
 
 def read_call(text: str, tools: Mapping[str, ToolSpec]) -> ToolCall | None:
-    """The call that a text is; None for a text that is no call, such as an answer.
+    """Read a text as a call; return None if it is not a call, for example an answer.
 
     A name that is no tool's counts as a call if brackets follow it directly. Arguments are `name=value` with JSON or
     Python literals, a JSON object, values in the order of the definition, or, for a tool with a single text argument,
-    that text as it is: `search(moons of Tavi)`.
+    that text unchanged: `search(moons of Tavi)`.
 
     Raises:
         CallError: the text is meant as a call and cannot be read.
@@ -84,9 +84,9 @@ def read_call(text: str, tools: Mapping[str, ToolSpec]) -> ToolCall | None:
 
 
 def exact_text(call: ToolCall, tools: Mapping[str, ToolSpec]) -> str:
-    """The call as the action that is read as this very call: as JSON, where the usual form would be read differently.
+    """Return the action that is read as exactly this call: as JSON, if the usual form would be read differently.
 
-    A tool with a single text argument takes `search(text="moons")` as that text, and a name with a space is no call.
+    A tool with a single text argument takes `search(text="moons")` as that text, and a name with a space is not a call.
     """
     text = call.text()
     if readable_call(text, tools) == call:
@@ -95,7 +95,7 @@ def exact_text(call: ToolCall, tools: Mapping[str, ToolSpec]) -> str:
 
 
 def compact_text(call: ToolCall, tools: Mapping[str, ToolSpec]) -> str:
-    """The call as text, without quotation marks where it is read as the same call: `calculator(12 * 7)`."""
+    """Return the call as text, without quotation marks if it is then read as the same call: `calculator(12 * 7)`."""
     if len(call.arguments) == 1:
         (value,) = call.arguments.values()
         brief = f"{call.name}({value})"
@@ -105,7 +105,7 @@ def compact_text(call: ToolCall, tools: Mapping[str, ToolSpec]) -> str:
 
 
 def readable_call(text: str, tools: Mapping[str, ToolSpec]) -> ToolCall | None:
-    """The call that a text is; None for a text that is no call, or cannot be read as one."""
+    """Read a text as a call; return None if it is not a call, or cannot be read as one."""
     try:
         return read_call(text, tools)
     except CallError:
@@ -113,12 +113,12 @@ def readable_call(text: str, tools: Mapping[str, ToolSpec]) -> ToolCall | None:
 
 
 def read_object(text: str) -> ToolCall:
-    """The call that a JSON object with `name` and `arguments` (or `parameters`) describes. Raises CallError."""
+    """Return the call that a JSON object with `name` and `arguments` (or `parameters`) describes. Raises CallError."""
     return _call_of_json(text)
 
 
 def _call_of_marked(text: str) -> ToolCall:
-    """The call after a mark, which is JSON; other notations of model families have no more than an error left here."""
+    """Return the call after a mark, which is JSON; calls in other notations are already JSON or invalid here."""
     inner = _BEGINNING.sub("", text, count=1).removesuffix("</tool_call>").strip()
     if not inner.startswith(("{", "[")) and (text.startswith(_WITHOUT_JSON) or "<" in inner):
         raise CallError("the call cannot be read: a name, a tag or a bracket is missing")
@@ -127,12 +127,12 @@ def _call_of_marked(text: str) -> ToolCall:
 
 def _call_of_json(text: str) -> ToolCall:
     _check_length(text)
-    found = _decoded(text, "the call is")
-    if isinstance(found, list) and len(found) == 1:
-        found = found[0]
-    if not isinstance(found, dict):
+    decoded = _decoded(text, "the call is")
+    if isinstance(decoded, list) and len(decoded) == 1:
+        decoded = decoded[0]
+    if not isinstance(decoded, dict):
         raise CallError('the call must be an object such as {"name": "…", "arguments": {…}}')
-    return _call_of_object(found)
+    return _call_of_object(decoded)
 
 
 def _decoded(text: str, subject: str) -> Any:
@@ -142,12 +142,12 @@ def _decoded(text: str, subject: str) -> Any:
         raise CallError(f"{subject} not valid JSON: {_reason(error)}") from None
 
 
-def _call_of_object(found: dict[str, Any]) -> ToolCall:
-    inner = found.get("function")
-    if isinstance(inner, dict) and "name" not in found:
-        found = inner
-    name = found.get("name")
-    arguments = found.get("arguments", found.get("parameters", {}))
+def _call_of_object(content: dict[str, Any]) -> ToolCall:
+    inner = content.get("function")
+    if isinstance(inner, dict) and "name" not in content:
+        content = inner
+    name = content.get("name")
+    arguments = content.get("arguments", content.get("parameters", {}))
     if isinstance(arguments, str):  # some models write the object as a text
         arguments = _decoded(arguments, "the arguments are") if arguments.strip() else {}
     if not isinstance(name, str) or not name:
@@ -158,16 +158,19 @@ def _call_of_object(found: dict[str, Any]) -> ToolCall:
 
 
 def _arguments(name: str, inside: str, tool: ToolSpec | None) -> dict[str, Any]:
-    """The arguments between the brackets. Those of an unknown tool are read as far as possible, and else dropped."""
+    """Return the arguments between the brackets.
+
+    Arguments of an unknown tool are read if possible, and else dropped.
+    """
     properties = tool.properties if tool else {}
     if not inside:
         return {}
     if (
         inside.startswith("{")
-        and (found := _json_object(inside)) is not None
-        and (not tool or set(found) & {*properties})
+        and (by_name := _json_object(inside)) is not None
+        and (not tool or set(by_name) & {*properties})
     ):
-        return _values(found)
+        return _values(by_name)
     named = _named_values(inside)
     if named is not None and (not tool or set(named) <= {*properties}):
         return _values(named)
@@ -186,7 +189,7 @@ def _arguments(name: str, inside: str, tool: ToolSpec | None) -> dict[str, Any]:
 
 
 def _single_text(properties: Mapping[str, Any]) -> str | None:
-    """The name of a tool's only argument, if that is a text."""
+    """Return the name of a tool's only argument, if that is a text."""
     if len(properties) != 1:
         return None
     ((name, schema),) = properties.items()
@@ -194,22 +197,22 @@ def _single_text(properties: Mapping[str, Any]) -> str | None:
 
 
 def _named_values(inside: str) -> dict[str, Any] | None:
-    """Arguments written as `name=value, …` with JSON values, or with Python's; None for anything else."""
+    """Parse arguments in the form `name=value, …` with JSON or Python values; None for anything else."""
     values: dict[str, Any] = {}
-    place = 0
-    while key := _KEY.match(inside, place):
+    position = 0
+    while key := _KEY.match(inside, position):
         try:
-            value, place = _decoder().raw_decode(inside, key.end())
+            value, position = _decoder().raw_decode(inside, key.end())
         except (ValueError, RecursionError):
             return _python_named(inside)
         if key[1] in values:
             return None
         values[key[1]] = value
-        if place == len(inside.rstrip()):
+        if position == len(inside.rstrip()):
             return values
-        if not (comma := _COMMA.match(inside, place)):
+        if not (comma := _COMMA.match(inside, position)):
             return _python_named(inside)
-        place = comma.end()
+        position = comma.end()
     return _python_named(inside)
 
 
@@ -236,7 +239,7 @@ def _python_named(inside: str) -> dict[str, Any] | None:
 
 
 def _literals(inside: str) -> list[Any] | None:
-    """Python literals separated by commas."""
+    """Parse Python literals separated by commas."""
     call = _python_call(inside)
     if call is None or call.keywords:
         return None
@@ -247,7 +250,7 @@ def _literals(inside: str) -> list[Any] | None:
 
 
 def _unquoted(inside: str) -> str:
-    """The text within quotation marks, if it is one quoted literal."""
+    """Return the text within quotation marks, if it is one quoted literal."""
     if (
         inside[0] in "\"'"
         and (values := _literals(inside)) is not None
@@ -259,14 +262,14 @@ def _unquoted(inside: str) -> str:
 
 
 def _json_object(text: str) -> dict[str, Any] | None:
-    """A JSON object; None for anything else."""
+    """Parse a JSON object; None for anything else."""
     if len(text) > MAX_CALL:
         return None
     try:
-        found = _decoder().decode(text.strip())
+        decoded = _decoder().decode(text.strip())
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return decoded if isinstance(decoded, dict) else None
 
 
 def _decoder() -> json.JSONDecoder:
@@ -284,7 +287,7 @@ def _finite(text: str) -> float:
 
 
 def _values(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as JSON values of limited depth that can be stored. Raises CallError."""
+    """Return the arguments as JSON values of limited depth that can be stored. Raises CallError."""
     return {_storable(str(key)): _value(value, 1) for key, value in arguments.items()}
 
 
@@ -303,14 +306,14 @@ def _value(value: Any, depth: int) -> Any:
         case float() if math.isfinite(value):
             return value
         case list() | tuple():
-            return [_value(each, depth + 1) for each in value]
+            return [_value(item, depth + 1) for item in value]
         case dict():
-            return {_storable(str(key)): _value(each, depth + 1) for key, each in value.items()}
+            return {_storable(str(key)): _value(item, depth + 1) for key, item in value.items()}
     raise CallError(f"a value of the type {type(value).__name__} is no JSON value")
 
 
 def _storable(text: str) -> str:
-    """The text without what UTF-8 and databases refuse: lone surrogates and NUL."""
+    """Remove what UTF-8 and databases refuse: lone surrogates and NUL."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 

@@ -1,4 +1,4 @@
-"""Collections of short documents, generated or from a file, and the search tool over them."""
+"""Collections of short documents, generated or from a file, and their search tool."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Person:
-    """A person of a generated collection, with what its documents say about them and their place of birth."""
+    """A person in a generated collection, with the facts in the documents and their place of birth."""
 
     name: str
     job: str
@@ -41,14 +41,14 @@ class Person:
 
 @dataclass(frozen=True)
 class Collection:
-    """Documents, and for generated ones the people in them."""
+    """Documents, and the people in them if they were generated."""
 
     documents: tuple[Document, ...]
     people: tuple[Person, ...] = ()
 
 
 def _name(rng: SeededRng, syllables: int, used: set[str]) -> str:
-    """A pronounceable name that was not used before."""
+    """Return a pronounceable name that was not used before."""
     while True:
         name = "".join(rng.choice(_CONSONANTS) + rng.choice(_VOWELS) for _ in range(syllables))
         name = (name + rng.choice(_CONSONANTS)).capitalize()
@@ -59,11 +59,11 @@ def _name(rng: SeededRng, syllables: int, used: set[str]) -> str:
 
 @lru_cache(maxsize=16)
 def generated_collection(size: int, seed: int) -> Collection:
-    """Documents about invented towns, and about people who were born in them; half of each.
+    """Generate documents about invented towns, and about people who were born in them; half of each.
 
     Args:
         size: number of documents, even and at least 4.
-        seed: of the collection.
+        seed: seed of the collection.
     """
     rng, used = SeededRng(seed, Stream.START), set[str]()
     rivers = [_name(rng, 2, used) for _ in range(max(2, size // 6))]
@@ -82,7 +82,7 @@ def generated_collection(size: int, seed: int) -> Collection:
 
 
 def read_documents(path: Path) -> Collection:
-    """The documents of a file, cached until it changes. Raises RecordsError naming file and line."""
+    """Return the documents in a file, cached until it changes. Raises RecordsError naming file and line."""
     return _read_documents(path, stamp(path))
 
 
@@ -109,15 +109,18 @@ def _index(collection: Collection) -> Index:
 
 
 def search_tool(collection: Collection, results: int) -> Tool:
-    """The tool `search(query)`: the documents that fit the words best (BM25), a line each.
+    """Return the tool `search(query)`, which finds the documents that fit the words best (BM25), one per line.
 
     Args:
-        results: number of documents of a result.
+        results: number of documents in a result.
     """
 
     def search(query: str) -> str:
-        found = [collection.documents[number] for number in _index(collection).find(query)[:results]]
-        return "\n".join(f"{each.title}: {each.text}" if each.title else each.text for each in found) or NOTHING_FOUND
+        matches = [collection.documents[number] for number in _index(collection).find(query)[:results]]
+        return (
+            "\n".join(f"{document.title}: {document.text}" if document.title else document.text for document in matches)
+            or NOTHING_FOUND
+        )
 
     about = f"Search the documents. Returns the {results} that fit the words best."
     return text_tool("search", about, "query", "Words to search for.", search)

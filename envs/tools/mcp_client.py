@@ -1,8 +1,8 @@
 """Client of MCP servers: JSON-RPC 2.0, tools only, over a transport (`mcp_stdio`, `mcp_http`).
 
 It implements the part of the Model Context Protocol (revision 2025-06-18) that tools need, with time limits, and needs
-no package of the protocol. A request of the server is answered, so that it does not wait: `ping` by an empty result,
-others by an error, since nothing else was offered at the start.
+no package for it. Requests of the server are answered, so that it does not wait: `ping` with an empty result, others
+with an error, since nothing else was offered at the start.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class McpError(RuntimeError):
 
 
 class SessionExpiredError(McpError):
-    """The server no longer knows the session; a new connection begins another one."""
+    """The server no longer knows the session; a new connection begins a new session."""
 
 
 class McpTransport(ABC):
-    """A way to a server for messages in both directions."""
+    """A connection to a server for messages in both directions."""
 
     server: str
-    """The server as errors name it."""
+    """Name of the server in errors."""
     version = ""
-    """Revision of the protocol that the server answered with; empty before the start."""
+    """Revision of the protocol in the server's answer; empty before the start."""
 
     @abstractmethod
     def send(self, message: dict[str, Any]) -> None:
@@ -64,16 +64,16 @@ class McpTransport(ABC):
     @property
     @abstractmethod
     def running(self) -> bool:
-        """Whether the session has not ended."""
+        """True until the session has ended."""
 
 
 def encoded(message: dict[str, Any]) -> bytes:
-    """A message in one line of JSON. Lone surrogates, which UTF-8 cannot encode, become a ?."""
+    """Return a message as one line of JSON. Lone surrogates, which UTF-8 cannot encode, become a ?."""
     return json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def no_answer(server: str, request: dict[str, Any], timeout: float) -> McpError:
-    """The error for a request that was not answered in time."""
+    """Return the error for a request that was not answered in time."""
     return McpError(f"{server} did not answer {request['method']} within {timeout:g} s")
 
 
@@ -81,7 +81,7 @@ class McpConnection:
     """A session with a server, which `close` ends.
 
     Args:
-        transport: the way to the server.
+        transport: transport to the server.
         timeout: seconds for the answer to a request.
         start_timeout: seconds for the start.
     Raises:
@@ -107,7 +107,7 @@ class McpConnection:
         self.transport.send({"method": "notifications/initialized"})
 
     def request(self, method: str, params: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """The result of a request. Raises ToolError for an error of the server, McpError for everything else."""
+        """Return the result of a request. Raises ToolError for an error of the server, McpError for everything else."""
         self._number += 1
         number = self._number
         request = {"id": number, "method": method, "params": params}
@@ -129,14 +129,14 @@ class McpConnection:
         return result
 
     def _required(self, method: str, params: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """As `request`, for requests that no tool stands behind: every error is an McpError."""
+        """Return the result, as `request`, for requests not made for a tool: every error is an McpError."""
         try:
             return self.request(method, params, timeout)
         except ToolError as error:
             raise McpError(f"{self.transport.server} refused {method}: {error}") from None
 
     def tools(self, only: Sequence[str] = ()) -> list[Tool]:
-        """The server's tools, or those with these names. Raises McpError for an unknown or unusable one."""
+        """Return the server's tools, or the tools with these names. Raises McpError if one is unknown or unusable."""
         specs: list[ToolSpec] = []
         cursor: Any = None
         for _ in range(_MAX_PAGES):
@@ -151,7 +151,7 @@ class McpConnection:
         return [Tool(by_name[name], self._caller(name)) for name in only or by_name]
 
     def call(self, name: str, arguments: dict[str, Any]) -> str:
-        """The text of a call's result. Raises ToolError if the tool reports an error."""
+        """Return the text of a call's result. Raises ToolError if the tool reports an error."""
         result = self.request("tools/call", {"name": name, "arguments": arguments})
         content = result.get("content", [])
         parts = [_text(part) for part in content] if isinstance(content, list) else []
@@ -167,7 +167,7 @@ class McpConnection:
 
     @property
     def running(self) -> bool:
-        """Whether the session has not ended."""
+        """True until the session has ended."""
         return self.transport.running
 
     def _caller(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Questions that the tools of an MCP server answer: those of an example server, or of your own."""
+"""Questions that the tools of an MCP server answer: an example server's, or your own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class McpSettings(ToolSettings):
     @field_validator("command")
     @classmethod
     def check_command(cls, value: str) -> str:
-        """A command that a shell would split into words."""
+        """Require a command that a shell can split."""
         try:
             shlex.split(value)
         except ValueError as error:
@@ -62,12 +62,12 @@ class McpSettings(ToolSettings):
     @field_validator("url")
     @classmethod
     def check_url(cls, value: str) -> str:
-        """The address of a server; a final slash is part of it."""
+        """Require the address of a server; a final slash is part of it."""
         return checked_address(value, example=EXAMPLE) if value.strip() else ""
 
     @model_validator(mode="after")
     def check_server(self) -> Self:
-        """One server, and questions of its own unless it is the example server, about which they are generated."""
+        """Require one server, and questions for it unless it is the example server, for which they are generated."""
         if self.command and self.url:
             raise ValueError("command and url name two servers: set one of them, and leave the other empty")
         if (self.command or self.url) and not self.questions:
@@ -82,7 +82,7 @@ server, or session with a server over HTTP."""
 
 
 def connection_to(settings: McpSettings) -> McpConnection:
-    """The connection of this process, opened if necessary. Raises McpError."""
+    """Return the connection of this process, opened if necessary. Raises McpError."""
     key = _key(settings)
     known = _connections.get(key)
     if known is None or not known.running:
@@ -95,14 +95,14 @@ def _key(settings: McpSettings) -> tuple[int, str, str, float]:
 
 
 def _opened(settings: McpSettings) -> McpConnection:
-    if settings.url:  # a server that runs already: its start takes no longer than an answer
+    if settings.url:  # the server runs already: its start takes no longer than an answer
         return McpConnection(HttpTransport(settings.url, settings.timeout), settings.timeout, settings.timeout)
     words = shlex.split(settings.command) or [sys.executable, "-P", mcp_example_server.__file__]
     return McpConnection(StdioTransport(words), settings.timeout)
 
 
 class ToolMCP(ToolEnv):
-    """A question and the tools of an MCP server. Server and definitions are known from the first reset on."""
+    """A question and the tools of an MCP server, which are known from the first reset on."""
 
     Settings: ClassVar[type[EnvSettings]] = McpSettings
     settings: McpSettings
@@ -116,7 +116,7 @@ class ToolMCP(ToolEnv):
     def prepare(self) -> None:
         """Start the server: a sandbox process allows more time for it here than at a reset.
 
-        A server over HTTP that is away may be back at the next reset, which reports it otherwise.
+        If a server over HTTP is unavailable, the next reset tries again and reports an error.
         """
         with suppress(McpError) if self.settings.url else nullcontext():
             connection_to(self.settings)
@@ -138,18 +138,18 @@ class ToolMCP(ToolEnv):
         tools = _Tools(self.settings)
         try:
             self._offer(tools.listed())
-        except SessionExpiredError:  # between two episodes, it holds nothing: another one begins
+        except SessionExpiredError:  # between two episodes, it contains nothing: another one begins
             self._offer(tools.listed())
         return super().reset(seed=seed, options=options)
 
     def close(self) -> None:
-        """End the connection that environments of this process share; the next reset opens it again."""
+        """End the connection that environments of this process share; the next reset reopens it."""
         if (known := _connections.pop(_key(self.settings), None)) is not None:
             known.close()
 
 
 class _Tools:
-    """The server's tools, found anew at each call, so that a copy of the environment needs no server of its own."""
+    """The server's tools, fetched anew at each call, so that a copied environment needs no server of its own."""
 
     def __init__(self, settings: McpSettings) -> None:
         self.settings = settings

@@ -41,7 +41,7 @@ TOOLS = [
 
 
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The result of a call."""
+    """Return the result of a call."""
     if name == "items":
         return _result(", ".join(PRICES))
     item = str(arguments.get("item", "")).strip().lower()
@@ -55,7 +55,7 @@ def _result(text: str, *, failed: bool = False) -> dict[str, Any]:
 
 
 def answer(message: dict[str, Any]) -> dict[str, Any] | None:
-    """The answer to a request; None for a notification."""
+    """Return the answer to a request; None for a notification."""
     number, method, params = message.get("id"), message.get("method"), message.get("params") or {}
     if number is None:
         return None

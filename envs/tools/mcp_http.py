@@ -1,6 +1,6 @@
-"""MCP over streamable HTTP: each message is a POST, answered by JSON or by a stream of server-sent events.
+"""MCP over streamable HTTP: each message is a POST, answered with JSON or a stream of server-sent events.
 
-What the revision 2025-06-18 leaves to the client is left out: streams that a GET opens, and resuming one that broke.
+Parts that the revision 2025-06-18 leaves to the client are missing: streams opened by GET, and resumed streams.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SESSION = "Mcp-Session-Id"
 _VERSION = "MCP-Protocol-Version"
 _HEADERS = {
     "Accept": "application/json, text/event-stream",
-    "Accept-Encoding": "identity",  # a limit on the bytes of a response is then one on its text
+    "Accept-Encoding": "identity",  # a limit on the bytes of a response then also limits its text
     "Content-Type": "application/json",
     "User-Agent": "Echoscope/1",
 }
@@ -39,14 +39,14 @@ _ADVICE = {
     "servers of the former transport HTTP+SSE are not supported",
     429: "it receives too many requests: play fewer trajectories at a time",
 }
-"""HTTP status → what it means and what to do."""
+"""HTTP status → its meaning and advice."""
 
 
 class HttpTransport(McpTransport):
     """A session with a server at an address. `close` ends it there, too.
 
     Args:
-        address: of the endpoint that takes the messages, as in http://localhost:8000/mcp.
+        address: address of the endpoint that takes the messages, as in http://localhost:8000/mcp.
         timeout: seconds for the receipt of a notification.
     """
 
@@ -77,7 +77,7 @@ class HttpTransport(McpTransport):
             try:
                 self._client.delete(self.address, headers=self._session_headers(), timeout=_CLOSE_TIMEOUT)
             except httpx.HTTPError:
-                pass  # the server ends the session by itself, some time
+                pass  # the server will end the session by itself
         self._client.close()
 
     @property
@@ -85,7 +85,7 @@ class HttpTransport(McpTransport):
         return self._open
 
     def _posted(self, message: dict[str, Any], timeout: float) -> Generator[dict[str, Any], None, None]:
-        """Send a message and yield what the response to it holds: nothing for a notification or an answer."""
+        """Send a message and yield the messages in the response: none for a notification or an answer."""
         if not self._open:
             raise McpError(f"the session with {self.server} has ended")
         try:
@@ -118,7 +118,7 @@ class HttpTransport(McpTransport):
                 return
             method = message["method"]
             if method == "initialize":
-                self._session = self._session_of(response)
+                self._session = self._read_session(response)
             parts = self._limited(response, deadline)
             kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
             if kind == "text/event-stream":
@@ -127,18 +127,18 @@ class HttpTransport(McpTransport):
             elif kind == "application/json":
                 yield from self._parsed(b"".join(parts), method)
             else:
-                found = f"HTTP {response.status_code}, {kind[:100] or 'no content type'}"
+                received = f"HTTP {response.status_code}, {kind[:100] or 'no content type'}"
                 raise McpError(
-                    f"{self.server} answered {method} with neither JSON nor an event stream ({found}): check that the "
-                    f"address is that of an MCP server, as in {EXAMPLE}"
+                    f"{self.server} answered {method} with neither JSON nor an event stream ({received}): check "
+                    f"that the address is that of an MCP server, as in {EXAMPLE}"
                 )
 
     def _session_headers(self) -> dict[str, str]:
         known = {_SESSION: self._session, _VERSION: self.version}
         return {name: value for name, value in known.items() if _HEADER_TEXT.fullmatch(value)}
 
-    def _session_of(self, response: httpx.Response) -> str:
-        """The id of the session that a server begins; empty if it has no sessions."""
+    def _read_session(self, response: httpx.Response) -> str:
+        """Return the id of the session that a server begins; empty if it has no sessions."""
         session = str(response.headers.get(_SESSION, ""))
         if session and not _HEADER_TEXT.fullmatch(session):
             raise McpError(f"{self.server} breaks the protocol: its session id has characters other than ASCII")
@@ -162,7 +162,7 @@ class HttpTransport(McpTransport):
         raise McpError(f"{self.server} failed with HTTP {status}: {'; '.join(reasons) or 'see its log for the reason'}")
 
     def _error_message(self, response: httpx.Response, deadline: float) -> str:
-        """The message of a JSON-RPC error in a response, or an empty string."""
+        """Return the message of a JSON-RPC error in a response, or an empty string."""
         try:
             data = b"".join(self._limited(response, deadline, _MAX_DETAIL))
             error = json.loads(data)["error"]
@@ -171,7 +171,7 @@ class HttpTransport(McpTransport):
             return ""
 
     def _limited(self, response: httpx.Response, deadline: float, limit: int = MAX_MESSAGE) -> Iterator[bytes]:
-        """The parts of a body. A stream of many small ones ends at the deadline, too."""
+        """Yield the parts of a body. A stream of many small parts also ends at the deadline."""
         size = 0
         for part in response.iter_bytes():
             size += len(part)
@@ -182,12 +182,12 @@ class HttpTransport(McpTransport):
                 raise httpx.ReadTimeout("the response takes too long")
 
     def _parsed(self, data: bytes, method: str) -> Iterator[dict[str, Any]]:
-        """The messages of a body or event, which earlier revisions let servers collect in a list."""
+        """Yield the messages in a body or event, which earlier revisions let servers collect in a list."""
         try:
-            found = json.loads(data)
+            decoded = json.loads(data)
         except (ValueError, RecursionError):
-            found = None
-        messages = found if isinstance(found, list) else [found]
+            decoded = None
+        messages = decoded if isinstance(decoded, list) else [decoded]
         if not all(isinstance(message, dict) for message in messages):
             raise McpError(
                 f"{self.server} answered {method} with something that is no JSON object: {_short(data[:100])!r}"
@@ -196,7 +196,7 @@ class HttpTransport(McpTransport):
 
 
 def event_data(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Data of the messages in a stream of server-sent events, whose parts may be cut anywhere.
+    """Yield data of the messages in a stream of server-sent events, whose parts may be cut anywhere.
 
     Events of other types, comments, ids, empty data, and an event without the empty line at its end are left out.
     """
@@ -217,7 +217,7 @@ def event_data(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Complete lines, which end with a line feed, a carriage return, or both."""
+    """Yield complete lines, which end with a line feed, a carriage return, or both."""
     unfinished: list[bytes] = []
     after_return = False
     for number, part in enumerate(parts):

@@ -18,7 +18,7 @@ MAX_ERRORS = 4096
 
 
 class StdioTransport(McpTransport):
-    """A running server. It is ended by `close`, and at the latest when its input closes with this process.
+    """A running server. `close` ends it; at the latest it ends when this process does, which closes its input.
 
     Args:
         command: program and arguments.
@@ -75,7 +75,7 @@ class StdioTransport(McpTransport):
         self._process.wait()
 
     def _read_errors(self) -> None:
-        """Keep the end of what the server prints as errors; a full pipe would stop it."""
+        """Keep the end of the server's error output, since a full pipe would stop the server."""
         assert self._process.stderr is not None
         with self._process.stderr as stream:
             while part := os.read(stream.fileno(), 65_536):
@@ -86,7 +86,7 @@ class StdioTransport(McpTransport):
         return self._process.poll() is None
 
     def _receive(self, deadline: float) -> dict[str, Any]:
-        """The next message. Lines that are no JSON object, such as stray prints of a server, are skipped."""
+        """Return the next message. Lines that are not a JSON object, such as stray prints of a server, are skipped."""
         while True:
             line, mark, rest = self._buffer.partition(b"\n")
             if mark:

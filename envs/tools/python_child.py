@@ -1,4 +1,4 @@
-"""Runs code of a policy: the program of a process of its own, which gives up all rights before the first line.
+"""Runs a policy's code in a separate process, which gives up all rights before the first line.
 
 Started by `envs.tools.python_tool` with the code on standard input. Afterwards only memory and the open pipes can be
 used: the kernel (seccomp) refuses files, network, other processes and signals, and limits memory and time. Imports only
@@ -17,7 +17,7 @@ MODULES = """
 bisect calendar cmath collections copy dataclasses datetime decimal enum fractions functools heapq itertools json math
 numbers operator random re statistics string textwrap time typing unicodedata
 """
-"""What code may import: modules are loaded before files become inaccessible."""
+"""Modules that code may import, loaded before files become inaccessible."""
 READY = b"\x06"
 """First byte of the output, written once the process has given up all rights and before the code begins."""
 
@@ -55,7 +55,7 @@ _ALLOWED = {
 }
 """System call → its number on x86-64 and on 64-bit ARM."""
 _LOAD, _JUMP_EQUAL, _JUMP_ABOVE, _RETURN = 0x20, 0x15, 0x35, 0x06
-_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050001  # the last: error EPERM
+_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050001  # the last value: error EPERM
 _SET_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 _X32 = 0x40000000
 
@@ -69,7 +69,7 @@ class _Program(ctypes.Structure):
 
 
 def filter_program(machine: str) -> list[tuple[int, int, int, int]]:
-    """The filter as BPF instructions (code, jump if true, jump if false, operand). Raises KeyError."""
+    """Return the filter as BPF instructions (code, jump if true, jump if false, operand). Raises KeyError."""
     architecture, column = _ARCHITECTURES[machine]
     program = [(_LOAD, 0, 0, 4), (_JUMP_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     program += [(_JUMP_ABOVE, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
@@ -79,7 +79,7 @@ def filter_program(machine: str) -> list[tuple[int, int, int, int]]:
 
 
 def give_up_rights(memory: int, seconds: int) -> bool:
-    """Limit this process for good. Returns False where the kernel has no seccomp filter."""
+    """Limit this process for good. Returns False if the kernel has no seccomp filter."""
     for limit, value in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CPU, seconds),
@@ -90,7 +90,7 @@ def give_up_rights(memory: int, seconds: int) -> bool:
     if platform.machine() not in _ARCHITECTURES or not sys.platform.startswith("linux"):
         return False
     program = filter_program(platform.machine())
-    instructions = (_Instruction * len(program))(*(_Instruction(*each) for each in program))
+    instructions = (_Instruction * len(program))(*(_Instruction(*instruction) for instruction in program))
     kernel = ctypes.CDLL(None, use_errno=True)
     if kernel.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         return False
@@ -98,7 +98,7 @@ def give_up_rights(memory: int, seconds: int) -> bool:
 
 
 def run(code: str) -> int:
-    """Run the code; the value of a last expression is printed. Returns the exit status: 1 after an exception."""
+    """Run the code, and print the value of a last expression. Returns the exit status: 1 after an exception."""
     names: dict[str, object] = {"__name__": "__main__"}
     try:
         tree = ast.parse(code, "<code>")
@@ -117,7 +117,7 @@ def run(code: str) -> int:
 
 
 def _message(error: BaseException) -> str:
-    """The error in one line, with the line of the code."""
+    """Return the error in one line, with the line of the code."""
     line, trace = getattr(error, "lineno", None), error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<code>":
@@ -128,10 +128,13 @@ def _message(error: BaseException) -> str:
 
 
 def main() -> int:
-    """Arguments: memory in bytes, processor time in seconds. Exits without READY where there is no isolation."""
+    """Run with two arguments: memory in bytes, processor time in seconds.
+
+    Exits without READY if isolation is missing.
+    """
     code = sys.stdin.buffer.read().decode("utf-8", "replace")
     modules = {name: importlib.import_module(name) for name in MODULES.split()}
-    modules["random"].seed(0)  # of this process alone
+    modules["random"].seed(0)  # only in this process
     if not give_up_rights(int(sys.argv[1]), int(sys.argv[2])):
         return 1
     os.write(1, READY)

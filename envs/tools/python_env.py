@@ -1,4 +1,4 @@
-"""Questions that a few lines of Python answer, with an interpreter."""
+"""Questions that a few lines of Python answer, with an interpreter as tool."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ def _steps(rng: SeededRng) -> Example:
 
 def _divisor(rng: SeededRng) -> Example:
     factor = 2 + rng.below(300)
-    one, other = factor * (100 + rng.below(900)), factor * (100 + rng.below(900))
-    code = f"import math\nprint(math.gcd({one}, {other}))"
-    return f"What is the greatest common divisor of {one} and {other}?", code, str(math.gcd(one, other))
+    first, second = factor * (100 + rng.below(900)), factor * (100 + rng.below(900))
+    code = f"import math\nprint(math.gcd({first}, {second}))"
+    return f"What is the greatest common divisor of {first} and {second}?", code, str(math.gcd(first, second))
 
 
 KINDS: tuple[Callable[[SeededRng], Example], ...] = (_primes, _digits, _days, _steps, _divisor)
 
 
 class ToolPython(ToolEnv):
-    """Numbers that a short program computes. The code runs apart, without network, files and other processes."""
+    """Numbers that a short program computes. The code runs isolated, without network, files and other processes."""
 
     Settings: ClassVar[type[EnvSettings]] = PythonSettings
     settings: PythonSettings

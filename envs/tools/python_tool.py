@@ -21,7 +21,7 @@ _START_TIMEOUT = 8.0
 
 
 class PythonInterpreter:
-    """Runs code without network, files and other processes; nothing remains from one call to the next.
+    """Runs code without network, files and other processes; nothing is kept from one call to the next.
 
     Args:
         time_limit: seconds that the code may run.
@@ -33,7 +33,7 @@ class PythonInterpreter:
         self.time_limit, self.memory, self.max_output = time_limit, memory, max_output
 
     def tool(self) -> Tool:
-        """The tool `python(code)`."""
+        """Return the tool `python(code)`."""
         about = (
             "Run Python code and return what it prints. Each call starts anew; the standard library's mathematics and "
             "text modules are available, files and network are not."
@@ -41,7 +41,7 @@ class PythonInterpreter:
         return text_tool("python", about, "code", "A program that prints its result.", self.run)
 
     def run(self, code: str) -> str:
-        """The output of the code, with the value of a last expression.
+        """Return the output of the code, with the value of a last expression.
 
         Raises:
             ToolError: the code raised an exception, or exceeded a limit.
@@ -58,7 +58,7 @@ class PythonInterpreter:
         )
         try:
             output, ended = self._communicate(process, code.encode("utf-8", "replace"))
-            status = process.wait(self.time_limit if ended else 0)  # code may close its output and run on
+            status = process.wait(self.time_limit if ended else 0)  # code may close its output and continue
         except subprocess.TimeoutExpired:
             ended, status = False, 0
         finally:
@@ -67,7 +67,7 @@ class PythonInterpreter:
         return self._result(output, status, ended=ended)
 
     def _communicate(self, process: subprocess.Popen[bytes], code: bytes) -> tuple[bytes, bool]:
-        """Write the code and read the output, up to the limits. False if time or the limit of the output ran out."""
+        """Write the code and read the output, within the limits. Returns False if time or output exceeded its limit."""
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -98,7 +98,7 @@ class PythonInterpreter:
 
 
 def _read(stream: IO[bytes], size: int, deadline: float) -> tuple[bytes, bool]:
-    """Read up to a number of bytes, until the end or the deadline (monotonic). False unless the end was reached."""
+    """Read up to `size` bytes, until the end or the deadline (monotonic). Returns False unless the end was reached."""
     output = b""
     while len(output) < size:
         readable, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))

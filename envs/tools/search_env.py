@@ -1,4 +1,4 @@
-"""Questions about documents, with a search over them."""
+"""Questions about documents, with a search tool."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class SearchSettings(ToolSettings):
 
     @model_validator(mode="after")
     def both_or_none(self) -> Self:
-        """Questions are generated only about generated documents."""
+        """Require generated documents for generated questions."""
         if bool(self.path) != bool(self.questions):
             raise ValueError("path and questions belong together: set both, or neither for generated ones")
         return self
 
 
 class ToolSearch(ToolEnv):
-    """Facts that no model knows, in documents about invented people and towns, or in documents of your own."""
+    """Facts that no model knows, in documents about invented people and towns, or in your own documents."""
 
     Settings: ClassVar[type[EnvSettings]] = SearchSettings
     settings: SearchSettings

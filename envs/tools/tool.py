@@ -1,4 +1,4 @@
-"""A tool: its definition and the function behind it; check of arguments, and execution of calls."""
+"""A tool, made of its definition and its function; checks of arguments, and execution of calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envs.base import CallRecord, ToolSpec
 from envs.tools.calls import CallError, ToolCall, read_call
 
 MAX_RESULT = 20_000
-"""Maximum length of a result in characters, whatever the settings of an environment."""
+"""Maximum length of a result in characters, whatever the environment's settings."""
 ERROR = "Error: "
 """Beginning of the result of a call that failed."""
 CUT = "…"
@@ -28,7 +28,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 class ToolError(Exception):
-    """A tool has no result for these arguments. The message is what the policy reads."""
+    """A tool has no result for these arguments. The policy reads the message."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Tool:
 
 
 def text_tool(name: str, description: str, argument: str, about: str, run: Callable[[str], str]) -> Tool:
-    """A tool with a single text as its argument."""
+    """Return a tool with a single text as its argument."""
     schema = {
         "type": "object",
         "properties": {argument: {"type": "string", "description": about}},
@@ -59,8 +59,8 @@ class Toolbox:
     """The tools of an environment, by name.
 
     Args:
-        tools: with different names.
-        max_result: characters of a result; longer ones are cut.
+        tools: tools with different names.
+        max_result: characters of a result; longer results are cut.
     """
 
     def __init__(self, tools: Iterable[Tool], max_result: int = MAX_RESULT) -> None:
@@ -69,14 +69,14 @@ class Toolbox:
 
     @property
     def specs(self) -> dict[str, ToolSpec]:
-        """The definitions by name."""
+        """Return the definitions by name."""
         return {name: tool.spec for name, tool in self.tools.items()}
 
     def execute(self, text: str) -> CallRecord | None:
-        """Execute the call that a text is; None for a text that is no call.
+        """Execute the call in a text; None if the text is not a call.
 
-        A call that cannot be read, has unsuitable arguments or fails is recorded with the reason as its result: no
-        text of a policy raises.
+        A call that cannot be read, has unsuitable arguments or fails is recorded with the reason as its result: no text
+        of a policy raises an exception.
         """
         try:
             call = read_call(text, self.specs)
@@ -102,10 +102,10 @@ class Toolbox:
 
 
 def checked_arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
-    """The arguments after a check against the tool's schema, as far as types, names and listed values go.
+    """Return the arguments after checking names, types and listed values against the tool's schema.
 
-    A number written as a text is converted, since small models often put quotation marks around one. What else a
-    schema may demand is left to the tool.
+    A number written as a text is converted, since small models often put quotation marks around numbers. Other
+    requirements of a schema are left to the tool.
 
     Raises:
         CallError: an argument is missing, unknown or of another type.
@@ -124,7 +124,7 @@ def checked_arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
 def _checked(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
     declared = schema.get("type")
     types = [declared] if isinstance(declared, str) else list(declared) if isinstance(declared, list) else []
-    accepted = tuple(kind for each in types for kind in _TYPES.get(str(each), ()))
+    accepted = tuple(kind for type_name in types for kind in _TYPES.get(str(type_name), ()))
     if isinstance(value, str) and accepted and str not in accepted:
         value = _converted(value, accepted)
     if accepted and (not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted)):
@@ -138,7 +138,7 @@ def _checked(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _converted(text: str, accepted: tuple[type, ...]) -> Any:
-    """A text as the number that it is; else unchanged."""
+    """Convert a text to the number that it contains; else return it unchanged."""
     for kind in (int, float):
         if kind in accepted:
             try:

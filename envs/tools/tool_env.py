@@ -1,4 +1,4 @@
-"""Base of the environments with tools: a question, calls whose results are the next states, and one answer."""
+"""Base of environments with tools: a question, calls whose results are the next states, and one answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RIGHT, WRONG = "Correct!", "Incorrect."
 UNREADABLE = "unreadable call"
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?")
 _SHOWN = 400
-"""Characters of an answer on the board."""
+"""Maximum characters of an answer on the board."""
 
 
 class ToolSettings(EnvSettings):
@@ -42,7 +42,7 @@ class ToolSettings(EnvSettings):
 
 @dataclass(frozen=True)
 class Task:
-    """A question, its answer, and calls that lead to it, in order; none where they are unknown."""
+    """A question, its answer, and calls that lead to it, in order; none if they are unknown."""
 
     question: str
     answer: str
@@ -50,7 +50,7 @@ class Task:
 
 
 def same_answer(one: str, other: str) -> bool:
-    """Whether two answers are equal: as numbers, else as text without case, white space and a final full stop."""
+    """Return True if two answers are equal: as numbers, else as text without case, white space and full stop."""
     numbers = _number(one), _number(other)
     if None not in numbers:
         return numbers[0] == numbers[1]
@@ -67,7 +67,7 @@ def _normalized(text: str) -> str:
 
 
 def read_tasks(path: Path) -> tuple[Task, ...]:
-    """The questions of a file, cached until it changes. Raises RecordsError naming file and line."""
+    """Return the questions in a file, cached until it changes. Raises RecordsError naming file and line."""
     return _read_tasks(path, stamp(path))
 
 
@@ -87,7 +87,7 @@ def _read_tasks(path: Path, _: tuple[int, int]) -> tuple[Task, ...]:
 
 
 def call_text(call: CallRecord, specs: Mapping[str, ToolSpec]) -> str:
-    """A call and its result, as boards show them."""
+    """Return a call and its result, as shown by boards."""
     headline = compact_text(ToolCall(call.tool, call.arguments), specs) if call.tool else UNREADABLE
     return f"{'✗' if call.failed else '▸'} {headline}\n{call.result}"
 
@@ -96,8 +96,8 @@ class ToolEnv(TextEnv):
     """A question that is answered with tools.
 
     An action is a call, as in `envs.tools.calls`, or else the answer. The state after a call is its result, so that the
-    dialogue holds the question and all results. The answer ends the episode: reward 1 if it is right, less the costs of
-    calls. A call in place of the answer, when no other is left, ends it without reward.
+    dialogue contains the question and all results. The answer ends the episode: reward 1 if it is right, less the cost
+    of calls. A call when only an answer is left ends the episode without reward.
     """
 
     Settings: ClassVar[type[EnvSettings]] = ToolSettings
@@ -129,11 +129,11 @@ class ToolEnv(TextEnv):
 
     @abstractmethod
     def make_tools(self) -> Sequence[Tool]:
-        """The tools; empty where they are known only at a reset."""
+        """Return the tools; empty if they are known only at a reset."""
 
     @abstractmethod
     def draw(self, rng: SeededRng) -> Task:
-        """The task of an episode."""
+        """Return the task of an episode."""
 
     def _offer(self, tools: Sequence[Tool]) -> None:
         """Let the policy call these tools from the next action on."""
@@ -167,13 +167,13 @@ class ToolEnv(TextEnv):
         return self.render(), -self.settings.call_cost, False, self._over, info
 
     def render(self) -> str:
-        """The question; after a call its result; after the answer the verdict."""
+        """Return the question; after a call its result; after the answer the verdict."""
         if self._answer is not None:
             return RIGHT if self._solved else WRONG
         return self._calls[-1].result if self._calls else self.task.question
 
     def board(self) -> TextBoard:
-        """The question, the last call with its result, and the answer with its verdict."""
+        """Return the question, the last call with its result, and the answer with its verdict."""
         parts = [self.task.question]
         if len(self._calls) > 1:
             parts.append(f"{len(self._calls) - 1} earlier call{'s' if len(self._calls) > 2 else ''}")
@@ -184,7 +184,7 @@ class ToolEnv(TextEnv):
         return TextBoard(text="\n\n".join(parts))
 
     def hint(self) -> Hint:
-        """The next call of the task that has no result yet, or the answer."""
+        """Return the next call of the task that has no result yet, or the answer."""
         task = self.task
         if self._answer is not None:
             return Hint(distance=0) if self._solved else Hint(solvable="no", reason="the answer was wrong")
@@ -199,7 +199,7 @@ class ToolEnv(TextEnv):
 
     @property
     def task(self) -> Task:
-        """The task of this episode."""
+        """Return the task of this episode."""
         if self._task is None:
             raise ResetNeeded("call reset() first")
         return self._task

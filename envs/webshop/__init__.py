@@ -1,1 +1,1 @@
-"""A shop to search, browse and buy in: catalogue, search, pages, reward, and the environment that joins them."""
+"""A shop to search, browse and buy in: catalogue, search, pages, reward, and the environment that combines them."""

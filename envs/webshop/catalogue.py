@@ -49,7 +49,7 @@ class Product:
 class Request:
     """A request that one product fulfils.
 
-    With `options` None there is a goal for every combination of the product's options, else one for these options.
+    With `options` None, there is a goal for every combination of the product's options, else one for these options.
     """
 
     product: int
@@ -60,7 +60,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal: text of the request, and the values a purchase is compared with. `price_limit`: inclusive, dollars."""
+    """A goal: text of the request, and the values a purchase is compared with.
+
+    `price_limit` is inclusive, in dollars.
+    """
 
     text: str
     asin: str
@@ -72,22 +75,22 @@ class Goal:
     price_limit: float = math.inf
 
 
-def draws_of(text: str) -> SeededRng:
-    """Random numbers that depend on a text alone: the same for a product wherever its record is in a file."""
+def seeded_draws(text: str) -> SeededRng:
+    """Return random numbers that depend only on a text: the same for a product wherever its record is in a file."""
     return SeededRng(int.from_bytes(text.encode(), "little"), Stream.START)
 
 
 def price_limit(product: Product, request: int = 0) -> float:
-    """A price limit drawn for the product and its request; infinite if the price is near the maximum.
+    """Draw a price limit for the product and its request; infinite if the price is near the maximum.
 
-    As in the benchmark: the higher one of two drawn from the first four multiples of 10 above the price.
+    As in the benchmark, it is the higher of two draws from the first four multiples of 10 above the price.
     """
     first = math.floor(product.price / PRICE_STEP) + 1
     limits = [PRICE_STEP * step for step in range(first, first + _LIMITS_ABOVE_THE_PRICE)]
     limits = [limit for limit in limits if limit <= HIGHEST_LIMIT]
     if len(limits) < 2:
         return math.inf
-    return max(draws_of(f"{product.asin} {request}").sample(limits, 2))
+    return max(seeded_draws(f"{product.asin} {request}").sample(limits, 2))
 
 
 class Catalogue:
@@ -115,23 +118,23 @@ class Catalogue:
 
     @property
     def goals(self) -> int:
-        """Number of goals."""
+        """Return the number of goals."""
         return self._ends[-1] if self._ends else 0
 
     @cached_property
     def index(self) -> Index:
-        """Search index over title and description, built on first use."""
+        """Return the search index over title and description, built on first use."""
         return Index([f"{product.title} {product.description}" for product in self.products])
 
     def goal(self, number: int) -> Goal:
-        """A goal by number, from 0. Combinations of options are numbered like the digits of a number."""
+        """Return a goal by number, from 0. Combinations of options are numbered like the digits of a number."""
         at = bisect_right(self._ends, number)
         request = self.requests[at]
         product = self.products[request.product]
         names, chosen = self._chosen(request, number - (self._ends[at - 1] if at else 0))
         limit = price_limit(product, self._nth[at])
         return Goal(
-            text=_words(request.text, names, chosen, limit),
+            text=_goal_text(request.text, names, chosen, limit),
             asin=product.asin,
             name=product.title,
             query=product.query,
@@ -154,16 +157,16 @@ class Catalogue:
     @cached_property
     def _order(self) -> list[int]:
         order = list(range(self.goals))
-        Random(_ORDER_SEED).shuffle(order)  # the benchmark's own fixed permutation
+        Random(_ORDER_SEED).shuffle(order)  # the benchmark's fixed permutation
         return order
 
     def draw(self, seed: int, split: Split) -> Goal:
-        """The goal of a seed in a split of the goals."""
+        """Return the goal of a seed in a split of the goals."""
         return self.goal(self._order[place(seed, split, self.goals)])
 
 
-def _words(text: str, names: tuple[str, ...], chosen: tuple[str, ...], limit: float) -> str:
-    """Text of a goal. Human requests mention the options already, so their `names` are empty."""
+def _goal_text(text: str, names: tuple[str, ...], chosen: tuple[str, ...], limit: float) -> str:
+    """Return the text of a goal. Human requests already mention the options, so their `names` are empty."""
     wishes = [f"{name} {value}" for name, value in zip(names, chosen, strict=False)]
     if limit < math.inf:
         wishes.append(f"price at most {limit:.2f} dollars")
@@ -171,9 +174,9 @@ def _words(text: str, names: tuple[str, ...], chosen: tuple[str, ...], limit: fl
 
 
 def place(seed: int, split: Split, goals: int) -> int:
-    """Index of a seed's goal in the permuted goals.
+    """Return the index of a seed's goal in the permuted goals.
 
-    From 3,000 goals up as in the benchmark's code: the first 500 are for tests, the next 1,000 for validation, the rest
+    From 3,000 goals as in the benchmark's code: the first 500 are for tests, the next 1,000 for validation, the rest
     for training. Smaller catalogues are divided in the same order into a sixth, a third and the rest; with fewer than
     six goals the splits overlap.
     """

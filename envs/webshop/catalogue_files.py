@@ -1,7 +1,7 @@
 """Reader of the benchmark's product and goal files, as published or with one product per line.
 
 Missing fields have defaults: title "Untitled product", price 100 dollars (as in the benchmark), rating "N.A.", an id
-from the position in the file, everything else empty. Of records with equal ids the first one counts.
+from the position in the file, everything else empty. Of records with equal ids, the first counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envs.support import data_files
-from envs.webshop.catalogue import Catalogue, Product, Request, draws_of
+from envs.webshop.catalogue import Catalogue, Product, Request, seeded_draws
 
 Goals = Literal["auto", "human", "synthetic"]
 
@@ -32,7 +32,7 @@ class CatalogueError(ValueError):
 
 
 def load(folder: str | Path, goals: Goals = "auto", limit: int | None = None) -> Catalogue:
-    """The catalogue in a folder, cached per process until its files change.
+    """Load the catalogue in a folder, cached per process until its files change.
 
     Args:
         folder: contains a product file (`items_shuffle*.json`, or `products*.jsonl` with one product per line) and
@@ -104,7 +104,7 @@ def _first(folder: Path, patterns: tuple[str, ...]) -> Path | None:
 
 
 def _instructions_for(products: Path) -> Path | None:
-    """The file of requests whose name ends like the product file's, else any."""
+    """Return the file of requests whose name ends like the product file's, else any."""
     ending = products.stem.removeprefix("items_shuffle")
     return _first(products.parent, (f"items_ins_v2{ending}.json", *INSTRUCTIONS))
 
@@ -124,7 +124,7 @@ def _text(path: Path) -> str:
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Records of a product file with their numbers, from 1."""
+    """Yield records of a product file with their numbers, from 1."""
     if path.suffix == ".jsonl":
         lines = ((number, line) for number, line in enumerate(_text(path).split("\n"), start=1) if line.strip())
         records: Iterator[tuple[int, Any]] = ((number, _read(path, line, f", line {number}")) for number, line in lines)
@@ -171,7 +171,7 @@ def _product(record: dict[str, Any], number: int, instructions: dict[str, Any]) 
 
 
 def _line(record: dict[str, Any], *keys: str) -> str:
-    """The first non-empty field of these, on one line."""
+    """Return the first non-empty field of these, on one line."""
     return next((" ".join(str(record[key]).split()) for key in keys if record.get(key)), "")
 
 
@@ -181,7 +181,7 @@ def _lines(value: Any) -> tuple[str, ...]:
 
 
 def _price(value: Any, asin: str) -> tuple[float, str]:
-    """The price and its text. The text of a range is the range; the price is drawn from it by the product's id."""
+    """Return the price and its text. The text of a range is the range; the product's id determines the price in it."""
     parts = value if isinstance(value, (list, tuple)) else _NUMBER.findall(str(value or ""))
     prices = [float(str(part).replace(",", "").strip("$ ")) for part in parts][:2]
     if not prices:
@@ -189,7 +189,7 @@ def _price(value: Any, asin: str) -> tuple[float, str]:
     if len(prices) == 1:
         return prices[0], f"${prices[0]}"
     low, high = sorted(prices)
-    return round(low + (high - low) * draws_of(asin).uniform(), 2), f"${low} to ${high}"
+    return round(low + (high - low) * seeded_draws(asin).uniform(), 2), f"${low} to ${high}"
 
 
 def _review(review: Any) -> str:
@@ -201,7 +201,7 @@ def _review(review: Any) -> str:
 
 
 def _options(record: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Groups of options, from `options` or from `customization_options`."""
+    """Return groups of options, from `options` or from `customization_options`."""
     options = record.get("options")
     source = options if isinstance(options, dict) and options else record.get("customization_options")
     groups: dict[str, tuple[str, ...]] = {}
@@ -214,13 +214,13 @@ def _options(record: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _option(text: Any) -> str:
-    """Label of a value: in lower case, and without "||", which separates the actions of an answer."""
+    """Return the label of a value: in lower case, and without "||", which separates the actions of an answer."""
     spaced = str(text) if " | " in str(text) else str(text).replace("/", " | ")
     return " ".join(re.sub(r"\|\|+", "|", spaced).lower().split())
 
 
 def _requests(entries: Any, product: int) -> Iterator[Request]:
-    """Requests for one product: a synthetic one (an object) or human ones (a list)."""
+    """Yield requests for one product: a synthetic request (an object) or human requests (a list)."""
     for entry in entries if isinstance(entries, list) else [entries]:
         text, attributes = entry.get("instruction"), _lines(entry.get("instruction_attributes"))
         if not text or not attributes:

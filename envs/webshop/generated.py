@@ -1,4 +1,4 @@
-"""Generated catalogue, used without product files; the same on every machine.
+"""Generated catalogue, used without product files; equal on every machine.
 
 Thirty-two kinds of products in seven departments, twelve of each. Products of one kind differ in maker, attributes,
 options and price, so that only a careful purchase fulfils a request.
@@ -50,8 +50,8 @@ class _Kind:
     high: int
 
 
-# A kind is four lines: name, plural, department > shelf, lowest and highest price in dollars; what it can be; what it
-# can have; groups of options (a group without values takes colours).
+# A kind is four lines: name, plural, department > shelf, lowest and highest price in dollars; its possible properties;
+# its possible features; groups of options (a group without values takes colours).
 _TABLE = """
 trail backpack | trail backpacks | Outdoors > Bags | 35 | 140
 water resistant, foldable, hand washable, extra light
@@ -226,7 +226,7 @@ _KINDS = tuple(_kind(block) for block in _TABLE.strip().split("\n\n"))
 
 @lru_cache(maxsize=4)
 def catalogue(limit: int | None = None) -> Catalogue:
-    """The generated shop: all products, or the first `limit`; each with a request for every choice of options."""
+    """Return the generated shop: all products, or the first `limit`, with a request for every choice of options."""
     rng = SeededRng(SEED, Stream.START)
     products = [_product(rng, kind, kind_number * PER_KIND + number) for kind_number, kind, number in _places()][:limit]
     requests = tuple(
@@ -237,14 +237,14 @@ def catalogue(limit: int | None = None) -> Catalogue:
 
 
 def _places() -> Iterator[tuple[int, _Kind, int]]:
-    """Kinds in rotation, so that any number of first products covers all departments."""
+    """Yield kinds in rotation, so that any number of first products covers all departments."""
     for number in range(PER_KIND):
         for kind_number, kind in enumerate(_KINDS):
             yield kind_number, kind, number
 
 
 def _product(rng: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple[str, ...]]:
-    """A product, and the attributes that its request names."""
+    """Return a product, and the attributes that its request names."""
     traits = rng.sample(kind.traits.split(", "), 2)
     parts = rng.sample(kind.parts.split(", "), 2)
     maker, model = rng.choice(_MAKERS.split()), f"{rng.choice('BCDFGKLMPRT')}{rng.below(90) + 10}"
@@ -274,10 +274,10 @@ def _product(rng: SeededRng, kind: _Kind, number: int) -> tuple[Product, tuple[s
 
 
 def product_id(number: int) -> str:
-    """Id of a product, from its number 0 to 1,999: two syllables that it shares with few others, as in "ROBA".
+    """Return a product's id from its number, 0 to 1,999: two syllables that it shares with few others, as in "ROBA".
 
-    A policy that copies ids token by token confuses those with a common beginning. The last vowel is never an e, so
-    that no id is an English word that may be an option.
+    A policy that copies ids token by token confuses ids with a common beginning. The last vowel is never an e, so that
+    no id is an English word that may be an option.
     """
     consonants = "BDLMNRSTVZ"
     first, second = divmod(number * 1009 % 2000, 40)
@@ -285,7 +285,7 @@ def product_id(number: int) -> str:
 
 
 def _options(rng: SeededRng, groups: str) -> dict[str, tuple[str, ...]]:
-    """Groups of options; a product has two to four colours."""
+    """Return groups of options; a product has two to four colours."""
     options = {}
     for group in groups.split(", "):
         name, _, values = group.partition(":")
@@ -294,7 +294,7 @@ def _options(rng: SeededRng, groups: str) -> dict[str, tuple[str, ...]]:
 
 
 def _request(product: Product, requested: tuple[str, ...]) -> str:
-    """Text of a request for this product with these attributes."""
+    """Return the text of a request for this product with these attributes."""
     traits = [attribute for attribute in requested if attribute in product.attributes[:2]]
     parts = [attribute for attribute in requested if attribute not in traits]
     return f"I am looking for {', '.join(traits)} {product.query} with {' and '.join(parts)}"

@@ -30,16 +30,16 @@ class Oracle:
 
     @cached_property
     def required(self) -> dict[str, str]:
-        """Options to choose on the product's page: group → label to click."""
+        """Return options to choose on the product's page: group → label to click."""
         options = list(pages.labels(self.product).items())
         required: dict[str, str] = {}
         for value in self.goal.options:
-            same = [(label, group) for label, (group, own) in options if own == value and group not in required]
+            same = [(label, group) for label, (group, option) in options if option == value and group not in required]
             colour = reward.normal_colour(value)
             near = (
                 (label, group)
-                for label, (group, own) in options
-                if group not in required and reward.alike(reward.normal_colour(own), colour)
+                for label, (group, option) in options
+                if group not in required and reward.alike(reward.normal_colour(option), colour)
             )
             label, group = same[0] if same else next(near, ("", ""))
             if label:
@@ -48,13 +48,13 @@ class Oracle:
 
     @cached_property
     def best(self) -> float:
-        """The maximum reward of the product."""
+        """Return the maximum reward of the product."""
         labels = pages.labels(self.product)
         return reward.score(self.product, [labels[label][1] for label in self.required.values()], self.goal).total
 
     @cached_property
     def search(self) -> tuple[str, int]:
-        """Search words that find the product on the earliest page of results, and that page; shortest words first."""
+        """Return the shortest search that finds the product on the earliest page of results, and that page."""
         product = self.product
         whole = f"{product.title} {product.description}"
         best = ("", _UNREACHABLE)
@@ -68,7 +68,7 @@ class Oracle:
         return best
 
     def hint(self, place: Place, last: reward.Score | None) -> Hint:
-        """All best next actions, and the number of actions to a perfect purchase."""
+        """Return all best next actions, and the number of actions to a perfect purchase."""
         if place.kind == "done":
             total = last.total if last else 0.0
             if total == 1:
@@ -84,7 +84,7 @@ class Oracle:
 
     @property
     def _purchase(self) -> int:
-        """Number of actions from the product's page, without chosen options, to the purchase."""
+        """Return the number of actions from the product's page, without chosen options, to the purchase."""
         return len(self.required) + 1
 
     @property
@@ -109,7 +109,7 @@ class Oracle:
         return actions, min(new_search, backward)
 
     def _through_results(self, place: Place) -> int:
-        """Number of actions via the current results; _UNREACHABLE if they do not contain the product."""
+        """Return the number of actions via the current results; _UNREACHABLE if they do not contain the product."""
         if self.target not in place.results:
             return _UNREACHABLE
         page = place.results.index(self.target) // place.per_page + 1
@@ -126,5 +126,5 @@ class Oracle:
 
 
 def _first(text: str, count: int) -> str:
-    """The first words of a text, as search words."""
+    """Return the first words of a text, as a search."""
     return " ".join(words(text)[:count])

@@ -34,7 +34,7 @@ class Place:
     """
 
     kind: Kind = "search"
-    words: str = ""
+    query: str = ""
     results: tuple[int, ...] = ()
     number: int = 1
     product: int = -1
@@ -43,7 +43,7 @@ class Place:
 
 
 def read_action(text: str) -> tuple[str, str] | None:
-    """An action's verb and object in lower case; None if it is neither a search nor a click."""
+    """Return an action's verb and object in lower case; None if it is neither a search nor a click."""
     whole = text.strip()
     verb, bracket, rest = whole.partition("[")
     verb, thing = verb.strip().lower(), " ".join(rest[:-1].lower().split())
@@ -53,12 +53,12 @@ def read_action(text: str) -> tuple[str, str] | None:
 
 
 def shown(place: Place) -> tuple[int, ...]:
-    """The products on a page of results."""
+    """Return the products on a page of results."""
     return place.results[(place.number - 1) * place.per_page : place.number * place.per_page]
 
 
 def labels(product: Product) -> dict[str, tuple[str, str]]:
-    """Clickable labels of a product's options: label → group and value.
+    """Return clickable labels of a product's options: label → group and value.
 
     The label is the value, followed by the group if a button or an earlier group has the same name.
     """
@@ -72,7 +72,7 @@ def labels(product: Product) -> dict[str, tuple[str, str]]:
 
 
 def clicks(catalogue: Catalogue, place: Place) -> list[str]:
-    """Clickable elements of a page, in lower case and in the order of the text."""
+    """Return clickable elements of a page, in lower case and in the order of the text."""
     match place.kind:
         case "search" | "done":
             return []
@@ -88,12 +88,12 @@ def clicks(catalogue: Catalogue, place: Place) -> list[str]:
 
 
 def available(catalogue: Catalogue, place: Place) -> list[str]:
-    """The actions that a page offers, as written by a policy."""
+    """Return the actions that a page offers, as written by a policy."""
     return [*([SEARCH] if place.kind == "search" else []), *(f"click[{name}]" for name in clicks(catalogue, place))]
 
 
 def follow(catalogue: Catalogue, place: Place, text: str) -> Place | None:
-    """The page that an action leads to; None if the page does not offer it."""
+    """Return the page that an action leads to; None if the page does not offer it."""
     action = read_action(text)
     if action is None:
         return None
@@ -101,7 +101,7 @@ def follow(catalogue: Catalogue, place: Place, text: str) -> Place | None:
     if verb == "search":
         if place.kind != "search":
             return None
-        return Place("results", words=thing, results=catalogue.index.find(thing), per_page=place.per_page)
+        return Place("results", query=thing, results=catalogue.index.find(thing), per_page=place.per_page)
     return _click(catalogue, place, thing) if thing in clicks(catalogue, place) else None
 
 
@@ -128,7 +128,7 @@ def _click(catalogue: Catalogue, place: Place, name: str) -> Place:
 
 
 def texts(catalogue: Catalogue, place: Place, request: str, longest: int) -> list[str]:
-    """The visible texts of a page, from top to bottom.
+    """Return the visible texts of a page, from top to bottom.
 
     Args:
         request: text of the goal, on every page but the last.
@@ -159,14 +159,14 @@ def _results(catalogue: Catalogue, place: Place) -> list[str]:
 
 
 def _selection(place: Place) -> list[str]:
-    """The chosen options. The published text does not show them, so that a policy must remember its clicks."""
+    """Return the chosen options. The published text does not show them, so that a policy must remember its clicks."""
     return (
         ["Selected: " + ", ".join(f"{group} {value}" for group, value in place.chosen.items())] if place.chosen else []
     )
 
 
 def body(product: Product, page: Kind) -> list[str]:
-    """The paragraphs of a product's sub-page; a note if there are none."""
+    """Return the paragraphs of a product's sub-page; a note if there are none."""
     match page:
         case "description":
             paragraphs: tuple[str, ...] = (product.description,) if product.description else ()
@@ -178,7 +178,7 @@ def body(product: Product, page: Kind) -> list[str]:
 
 
 def _cut(paragraphs: list[str], longest: int) -> list[str]:
-    """Paragraphs up to this total length, ending in "…" where cut."""
+    """Return paragraphs up to this total length, ending in "…" if they are cut."""
     cut: list[str] = []
     for paragraph in paragraphs:
         if len(paragraph) > longest:
@@ -189,7 +189,7 @@ def _cut(paragraphs: list[str], longest: int) -> list[str]:
 
 
 def draw(catalogue: Catalogue, place: Place, request: str, last: str | None, verdict: str = "") -> PageBoard:
-    """The page as a board. `verdict`: score of the purchase, shown on the last page."""
+    """Return the page as a board. `verdict` is the score of the purchase, shown on the last page."""
     request_note = PageSection(layout="note", title="Request", items=[PageItem(text=request)])
     buttons = [name for name in clicks(catalogue, place) if name in _TITLES or name in SUB_PAGES]
     sections = [request_note]
@@ -254,7 +254,7 @@ def _title(catalogue: Catalogue, place: Place) -> str:
 def _address(catalogue: Catalogue, place: Place) -> str:
     parts = ["shop"]
     if place.kind != "search":
-        parts.append(f"“{_short(place.words, 60)}”")
+        parts.append(f"“{_short(place.query, 60)}”")
         parts.append(f"page {place.number}" if place.product < 0 else catalogue.products[place.product].asin)
     if place.kind not in ("search", "results", "product"):
         parts.append(place.kind)

@@ -1,6 +1,6 @@
 """Product search: BM25 over one text per product.
 
-Constants are those of the benchmark's search engine; words are compared without case and plural endings.
+Constants are the same as in the benchmark's search engine; case and plural endings are ignored.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that a search compares, in order."""
+    """Return the terms of a text that a search compares, in order."""
     return [_singular(word) for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS]
 
 
 def _singular(word: str) -> str:
-    """Without the ending of a plural: "berries" → "berry", "shirts" → "shirt"; "glass" and "bonus" stay."""
+    """Remove the ending of a plural: "berries" → "berry", "shirts" → "shirt"; "glass" and "bonus" remain."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
@@ -52,7 +52,7 @@ class Index:
             self._engine.index((documents, dict(vocabulary)), create_empty_token=False, show_progress=False)
 
     def find(self, text: str) -> tuple[int, ...]:
-        """Indices of the texts that share a word with the search, best first; ties in order of index."""
+        """Return indices of the texts that share a term with the search, best first; ties in order of index."""
         terms = [self._vocabulary[word] for word in words(text)[:_MAX_SEARCH_WORDS] if word in self._vocabulary]
         if not terms or self._engine is None:
             return ()

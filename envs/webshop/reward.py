@@ -76,7 +76,7 @@ def score(product: Product, chosen: Iterable[str], goal: Goal) -> Score:
 
 
 def type_factor(product: Product, goal: Goal) -> float:
-    """1, 0.5, 0.1 or 0: how well the product's kind matches the request."""
+    """Return 1, 0.5, 0.1 or 0, depending on how well the product's kind matches the request."""
     requested = content_words(goal.name)
     share = len(requested & content_words(product.title)) / len(requested) if requested else SHARED_NAME
     if share == 0:
@@ -90,13 +90,13 @@ def type_factor(product: Product, goal: Goal) -> float:
 
 @lru_cache(maxsize=4096)
 def content_words(name: str) -> frozenset[str]:
-    """Content words of a name in lower case, which replace the benchmark's nouns."""
+    """Return the content words of a name in lower case, which replace the benchmark's nouns."""
     words = _WORD.findall(name.lower().replace("'s", "").replace("’s", ""))
     return frozenset(word for word in words if len(word) > 1 and word not in _EMPTY_WORDS and not word.isdigit())
 
 
 def has_attribute(product: Product, attribute: str) -> bool:
-    """Whether the product has a similar attribute, or one of its pages mentions it."""
+    """Return True if the product has a similar attribute, or one of its pages mentions it."""
     if any(alike(other, attribute) for other in product.attributes):
         return True
     text = attribute.lower()
@@ -108,14 +108,14 @@ def has_attribute(product: Product, attribute: str) -> bool:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two short texts are equal or have a token-set ratio above 85."""
+    """Return True if two short texts are equal or have a token-set ratio above 85."""
     from rapidfuzz import fuzz, utils
 
     return one == other or fuzz.token_set_ratio(one, other, processor=utils.default_process) > ALIKE
 
 
 def normal_colour(value: str) -> str:
-    """The first colour, in the order of the list, that an option mentions; else the option itself.
+    """Return the first colour, in the order of the list, that an option mentions; else the option itself.
 
     So "light blue" equals "blue". Only whole words count: "assorted" does not contain red.
     """

@@ -1,6 +1,6 @@
 """WebShop environment: a request, the pages of a shop, and a reward for the purchase.
 
-Reward is 0 until the purchase, then r_type · (matching attributes + options + price) / (requested ones).
+Reward is 0 until the purchase, then r_type · (matching attributes + options + price) / (requested values).
 Content words of product names replace the nouns that the benchmark finds with a downloaded tagger (`reward`).
 """
 
@@ -76,7 +76,7 @@ class WebShopSettings(EnvSettings):
 
 
 def catalogue_for(settings: WebShopSettings) -> Catalogue:
-    """The catalogue of the settings, shared by all environments of the process with equal settings."""
+    """Return the catalogue of the settings, shared by all environments of the process with equal settings."""
     folder = settings.path or os.environ.get(VARIABLE)
     if folder:
         return catalogue_files.load(folder, settings.goals, settings.products)
@@ -86,7 +86,7 @@ def catalogue_for(settings: WebShopSettings) -> Catalogue:
 class WebShop(TextEnv):
     """Buy the requested product: search, open it, choose options, buy. `reset(options={"goal": n})` selects a goal.
 
-    Actions are `search[words]` and `click[thing]`, case-insensitive; the text of a page ends with those it offers.
+    Actions are `search[words]` and `click[thing]`, case-insensitive; a page's text ends with the actions it offers.
     """
 
     Settings: ClassVar[type[EnvSettings]] = WebShopSettings
@@ -114,7 +114,7 @@ class WebShop(TextEnv):
         self._catalogue: Catalogue | None = None
 
     def prepare(self) -> None:
-        """Read and index the catalogue, which takes minutes for the benchmark's full one."""
+        """Read and index the catalogue, which takes minutes for the benchmark's full catalogue."""
         if self._catalogue is None:
             self._catalogue = catalogue_for(self.settings)
             self._catalogue.index  # noqa: B018 built on first access
@@ -143,22 +143,22 @@ class WebShop(TextEnv):
         catalogue = self.catalogue
         if self._over:
             raise ResetNeeded("the episode is over: call reset() before the next step()")
-        place = pages.follow(catalogue, self._place, action)
-        if place is None:
+        next_place = pages.follow(catalogue, self._place, action)
+        if next_place is None:
             return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
-        before, self._place = self._place, place
+        previous_place, self._place = self._place, next_place
         self._taken += 1
         self._last = _TIDY.sub(" ", action.strip())
-        if place.kind == "done":
-            self._bought = reward.score(catalogue.products[place.product], place.chosen.values(), self.goal)
+        if next_place.kind == "done":
+            self._bought = reward.score(catalogue.products[next_place.product], next_place.chosen.values(), self.goal)
         paid = self._bought.total if self._bought else 0.0
         truncated = self._bought is None and self._taken == self.settings.max_steps
         self._over = self._bought is not None or truncated
-        info = self._info(effective=place != before, valid=True)
+        info = self._info(effective=next_place != previous_place, valid=True)
         return self.render(), paid, self._bought is not None, truncated, info
 
     def render(self) -> str:
-        """Visible texts (before the first action: the request alone), hint lines, and the actions the page offers."""
+        """Return visible texts (only the request before the first action), hint lines, and the offered actions."""
         catalogue = self.catalogue
         texts = [self.goal.text] if self._last is None else self._texts()
         page = f"{pages.SEPARATOR.join(texts)}."
@@ -167,7 +167,7 @@ class WebShop(TextEnv):
         return f"{page}\n{self._hints}{_OFFER}{', '.join(pages.available(catalogue, self._place))}."
 
     def board(self) -> PageBoard:
-        """The current page."""
+        """Return the current page."""
         verdict = ""
         if self._bought is not None:
             bought = self._bought
@@ -180,30 +180,30 @@ class WebShop(TextEnv):
 
     @classmethod
     def read_claims(cls, thought: str, board: GridBoard | ArmsBoard | PageBoard | TextBoard) -> list[Claim] | None:
-        """Price, rating, options, results and the request's limit on the page."""
+        """Read claims about price, rating, options, results and the request's limit on the page."""
         return read_webshop_claims(thought, board)
 
     def hint(self) -> Hint:
-        """Advice of an oracle that knows the requested product."""
+        """Return advice of an oracle that knows the requested product."""
         if self._catalogue is None:
             raise ResetNeeded("call reset() first")
         return self._oracle.hint(self._place, self._bought)
 
     @property
     def catalogue(self) -> Catalogue:
-        """The shop of this episode."""
+        """Return the shop of this episode."""
         if self._catalogue is None:
             raise ResetNeeded("call reset() first")
         return self._catalogue
 
     @property
     def available_actions(self) -> list[str]:
-        """The actions of the current page; `search[keywords]` stands for a search with any words."""
+        """Return the actions of the current page; `search[keywords]` represents a search for any text."""
         return pages.available(self.catalogue, self._place)
 
     @property
     def end_of_page(self) -> bool:
-        """Whether the page is after the last page of results and only leads back."""
+        """Return True if the page is after the last page of results and only leads back."""
         return self._place.kind == "results" and pages.clicks(self.catalogue, self._place) == [
             pages.BACK,
             pages.PREVIOUS,
@@ -211,7 +211,7 @@ class WebShop(TextEnv):
 
     @property
     def bought(self) -> reward.Score | None:
-        """Score of the purchase; None before it."""
+        """Return the score of the purchase; None before it."""
         return self._bought
 
     def _texts(self) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from envs.base import TextEnv
-from envs.demonstrators import best_action, demonstrator_of
+from envs.demonstrators import best_action, find_demonstrator
 from envs.pool import EnvironmentPool, Start, failure_message
 from trainer import timeouts
 from trainer.config.run import RunConfig
@@ -109,7 +109,7 @@ class _Referee:
         return min(rollout.max_actions, rollout.max_turns * rollout.max_actions_per_turn)
 
     def random_success(self, env: TextEnv, start: Start) -> bool:
-        player, rng = _attempt(demonstrator_of, env), np.random.default_rng(start)
+        player, rng = _attempt(find_demonstrator, env), np.random.default_rng(start)
         return self._success(env, lambda env: player.mistake(env, rng))
 
     def best_success(self, env: TextEnv) -> bool | None:

@@ -19,21 +19,21 @@ from envs.demonstrators import (
     TurnPlan,
     at,
     best_action,
-    cells_of,
-    grid_of,
+    describe_push,
+    find_cells,
+    get_grid,
     legs,
-    push_of,
     solution,
 )
 
 
 def plan_push(env: TextEnv, limit: int) -> TurnPlan:
     """Sokoban: state all positions and the next push; act up to the end of one straight run of pushes."""
-    board = grid_of(env)
-    (player,), boxes, targets = cells_of(board, "@+"), cells_of(board, "$*"), cells_of(board, ".*+")
+    board = get_grid(env)
+    (player,), boxes, targets = find_cells(board, "@+"), find_cells(board, "$*"), find_cells(board, ".*+")
     leg = next(legs(solution(env)), [])
     facts = f"I am at {at(player)}. Box {' '.join(map(at, boxes))}. Target {' '.join(map(at, targets))}."
-    return TurnPlan(facts + push_of(leg), [step.action for step in leg[:limit]])
+    return TurnPlan(facts + describe_push(leg), [step.action for step in leg[:limit]])
 
 
 _DIRECTIONS = tuple(MOVES)  # each slips into its neighbours in this circle
@@ -97,8 +97,8 @@ def plan_walk(
     Cells are named by their symbols: a small model learns to copy a symbol ten times faster than a word. The safest
     direction is the one with the fewest holes among its possible destinations.
     """
-    board = grid_of(env)
-    (player,), goals = cells_of(board, "@+X"), cells_of(board, "G+")
+    board = get_grid(env)
+    (player,), goals = find_cells(board, "@+X"), find_cells(board, "G+")
     around = []
     for direction in _DIRECTIONS:
         cell = _beside(board, player, direction)

@@ -18,7 +18,7 @@ from envs.demonstrators import (
     Demonstrator,
     TurnPlan,
     answer_to_another_question,
-    demonstrator_of,
+    find_demonstrator,
     random_action,
     random_click,
     shuffled_equation,
@@ -111,7 +111,7 @@ def _plan_generally(env: TextEnv, limit: int) -> TurnPlan:
     board = env.board()
     if isinstance(board, GridBoard) and board.theme == "sokoban":
         return plan_push(env, limit)
-    return demonstrator_of(env).plan(env, limit)
+    return find_demonstrator(env).plan(env, limit)
 
 
 _GENERAL = Demonstrator(_plan_generally, random_action)

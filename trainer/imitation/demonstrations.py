@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import envs
-from envs.demonstrators import Demonstrator, TurnPlan, demonstrator_of
+from envs.demonstrators import Demonstrator, TurnPlan, find_demonstrator
 from envs.tools.call_formats import parse_calls, render_calls
 from envs.tools.calls import readable_call
 from trainer.config.run import RunConfig
@@ -85,7 +85,7 @@ def demonstrate(
     env.reset(seed=derive(seed, 0), options={"dynamics_seed": derive(seed, 1)})
     trajectory = Trajectory(id=f"demo-{seed}", group=0, member=0)
     episode = Episode(env, config, chat, trajectory, context)
-    player = demonstrator or demonstrator_of(env)
+    player = demonstrator or find_demonstrator(env)
     taught = set()
     while not episode.ended:
         episode.prompt()
@@ -137,7 +137,7 @@ def single_state_demonstration(
     rollout = config.rollout
     env = envs.make(config.environment.name, config.environment.settings)
     env.reset(seed=derive(seed, 0), options={"dynamics_seed": derive(seed, 1)})
-    player = demonstrator or demonstrator_of(env)
+    player = demonstrator or find_demonstrator(env)
     last_reward: float | None = None
     random_steps = int(rng.integers(0, 5)) if rollout.max_actions > 1 else 0
     for _ in range(random_steps):

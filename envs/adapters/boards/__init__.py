@@ -1,1 +1,1 @@
-"""Boards of other packages' environments, drawn from their own states."""
+"""Boards of other packages' environments, drawn from their states."""

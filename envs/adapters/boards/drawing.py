@@ -13,16 +13,16 @@ OUTSIDE = Symbol(name="outside", tone="wall")
 
 
 def labelled(glyph: object, name: str = "", tone: Tone = "tile") -> Symbol:
-    """A cell with a few characters on it; without a `name` the glyph is its name, too."""
+    """Return a cell with a few characters on it, which are also its name by default."""
     text = str(glyph)
     return Symbol(name=name or text, tone=tone, glyph=text[:MAX_GLYPH])
 
 
 def drawn(theme: str, cells: Sequence[Sequence[Symbol]]) -> GridBoard:
-    """A board of these cells, with a character for each different symbol.
+    """Return a board of these cells, with a character for each different symbol.
 
     Raises:
-        ValueError: no cells, rows of different lengths, or more symbols than characters.
+        ValueError: there are no cells, rows differ in length, or there are more symbols than characters.
     """
     if not cells or not cells[0] or len({len(row) for row in cells}) != 1:
         raise ValueError("a grid needs rows of one length")
@@ -44,14 +44,14 @@ def drawn(theme: str, cells: Sequence[Sequence[Symbol]]) -> GridBoard:
 
 
 def cars(names: Iterable[str], escaping: str) -> dict[str, Symbol]:
-    """The vehicles of a Rush Hour by their letters: `escaping`, which has to leave, in red, the others in turn."""
+    """Return the vehicles of a Rush Hour by letter; `escaping`, which has to leave, is red."""
     tones: cycle[Tone] = cycle(("blue", "green", "yellow", "orange", "white"))
     others = {name: labelled(name, f"car {name}", next(tones)) for name in sorted(set(names) - {escaping})}
     return {escaping: labelled(escaping, f"car {escaping}, which has to leave", "red"), **others}
 
 
 def towers(pegs: Sequence[Sequence[int]], height: int) -> GridBoard:
-    """Disks on pegs, one column for each peg; a peg's list begins with its lowest disk."""
+    """Draw disks on pegs, one column per peg; a peg's list begins with its lowest disk."""
     rows = [
         [labelled(peg[level], f"disk {peg[level]}", "piece") if level < len(peg) else EMPTY for peg in pegs]
         for level in reversed(range(height))

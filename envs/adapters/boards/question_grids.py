@@ -1,4 +1,4 @@
-"""Grids of reasoning-gym's questions, from the metadata of their generators, and of answers that are grids."""
+"""Grids for reasoning-gym's questions, from its generators' metadata, and for answers that are grids."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _TOKEN = re.compile(r"-?\d+(\.\d+)?|[Q_]")
 
 
 def question_grid(generator: str, entry: Entry) -> GridBoard | None:
-    """The grid that the question is about; None for other questions, and for those of a version that is not known."""
+    """Return the question's grid; None for other questions, and for questions of an unknown version."""
     draw = _QUESTIONS.get(generator)
     return _attempted(lambda: None if draw is None else draw(entry))
 
 
 def answer_grid(generator: str, entry: Entry, answer: str) -> GridBoard | None:
-    """The answer as a grid, its wrong cells marked where the generator knows a solution; None if it is none."""
+    """Return the answer as a grid, with wrong cells marked if a solution is known; None if it is not a grid."""
     style, solution = _ANSWERS.get(generator, (None, ""))
     if style is None:
         return None
-    tokens = _rows_of(answer)
+    tokens = _parse_rows(answer)
     if tokens is None:
         return None
 
@@ -61,12 +61,12 @@ def _attempted(draw: Callable[[], GridBoard | None]) -> GridBoard | None:
     return board
 
 
-def _rows_of(answer: str) -> Tokens | None:
-    """Tokens of an answer that is a list of lists, or lines of numbers and queens; lines with words are left out."""
+def _parse_rows(answer: str) -> Tokens | None:
+    """Return tokens of an answer that is a list of lists, or lines of numbers and queens without words."""
     try:
         read = json.loads(answer)
         lines = _texts(read) if isinstance(read, list) and all(isinstance(row, list) for row in read) else []
-    except (ValueError, RecursionError):  # no JSON, or brackets nested without end
+    except (ValueError, RecursionError):  # not JSON, or brackets nested too deeply
         parts = [[part for part in line.split() if part not in _SIGNS] for line in answer.splitlines()]
         lines = [line for line in parts if all(_TOKEN.fullmatch(part) for part in line)]
     rows = [row for row in lines if row]
@@ -86,7 +86,7 @@ def _number(token: str, row: int, column: int) -> Symbol:
 
 
 def _digit_in_box(height: int, width: int) -> Style:
-    """Digits of a Sudoku whose boxes have that size, every other one shaded."""
+    """Return the style of a Sudoku's digits, with every other box of that size shaded."""
 
     def style(token: str, row: int, column: int) -> Symbol:
         tone: Tone = "tile" if (row // height + column // width) % 2 else "floor"
@@ -130,13 +130,13 @@ def _queen(token: str, row: int, column: int) -> Symbol:
     return labelled("♛", "queen", tone) if token == "Q" else Symbol(name="empty square", tone=tone)
 
 
-def _of(key: str, theme: str, style: Style) -> Callable[[Entry], GridBoard]:
-    """Draws a matrix of the metadata."""
+def _matrix(key: str, theme: str, style: Style) -> Callable[[Entry], GridBoard]:
+    """Return a function that draws a matrix in the metadata."""
     return lambda entry: _styled(theme, entry["metadata"][key], style)
 
 
 def _bits(entry: Entry) -> GridBoard:
-    """The rows of zeros and ones in the question, which the metadata of the Game of Life lack."""
+    """Read the zeros and ones from the question, because the metadata of the Game of Life lack them."""
     lines = [line for line in str(entry["question"]).splitlines() if re.fullmatch(r"[01\[\],. ]+", line)]
     return _styled("game_of_life", [re.findall("[01]", line) for line in lines], _LIFE)
 
@@ -186,7 +186,7 @@ def _hanoi(entry: Entry) -> GridBoard:
 
 
 def _cube(entry: Entry) -> GridBoard:
-    """The unfolded cube: three columns of text are a sticker."""
+    """Draw the unfolded cube: three columns of text are a sticker."""
     tones: dict[str, Tone] = {"W": "white", "Y": "yellow", "O": "orange", "R": "red", "G": "green", "B": "blue"}
     lines = [line for line in str(entry["question"]).splitlines() if re.fullmatch(r"[ WYORGB]+", line) and line.strip()]
     width = max(len(line) for line in lines) // 3
@@ -197,7 +197,7 @@ def _cube(entry: Entry) -> GridBoard:
 
 
 def _futoshiki(entry: Entry) -> GridBoard:
-    """Digits, with the signs of the constraints between them."""
+    """Draw digits, with the signs of the constraints between them."""
     facts = entry["metadata"]
     puzzle = facts["puzzle"]
     side = 2 * len(puzzle) - 1
@@ -206,19 +206,19 @@ def _futoshiki(entry: Entry) -> GridBoard:
     for y, row in enumerate(puzzle):
         for x, digit in enumerate(row):
             cells[2 * y][2 * x] = labelled(digit) if digit else EMPTY
-    for y, x, other_y, other_x, sign in (_constraint(each) for each in facts["constraints"]):
+    for y, x, other_y, other_x, sign in (_constraint(constraint) for constraint in facts["constraints"]):
         upright = {"<": "∧", ">": "∨"}[sign] if y != other_y else sign
         cells[y + other_y][x + other_x] = labelled(upright, f"constraint {upright}", "floor")
     return drawn("futoshiki", cells)
 
 
-def _constraint(found: Sequence[Any]) -> tuple[int, int, int, int, str]:
-    y, x, other_y, other_x, sign = found
+def _constraint(entry: Sequence[Any]) -> tuple[int, int, int, int, str]:
+    y, x, other_y, other_x, sign = entry
     return int(y), int(x), int(other_y), int(other_x), str(sign)
 
 
 def _kakurasu(entry: Entry) -> GridBoard:
-    """The empty grid, with the sums of rows at its right and those of columns below."""
+    """Draw the empty grid, with the sums of rows on its right and the sums of columns below."""
     facts = entry["metadata"]
     cells = [
         [EMPTY for _ in row] + [labelled(total, f"sum of the row: {total}", "goal")]
@@ -243,31 +243,31 @@ def _survo(entry: Entry) -> GridBoard:
 _SUDOKU, _MINI_SUDOKU = _digit_in_box(3, 3), _digit_in_box(2, 2)
 _QUESTIONS: dict[str, Callable[[Entry], GridBoard]] = {
     "arc_1d": _arc_row,
-    "arc_agi": _of("input", "arc", _ARC),
-    "binary_matrix": _of("matrix", "matrix", _number),
+    "arc_agi": _matrix("input", "arc", _ARC),
+    "binary_matrix": _matrix("matrix", "matrix", _number),
     "futoshiki": _futoshiki,
     "game_of_life": _bits,
     "game_of_life_halting": _bits,
     "kakurasu": _kakurasu,
     "knight_swap": _knights,
-    "largest_island": _of("grid", "islands", _ISLANDS),
-    "manipulate_matrix": _of("matrix", "matrix", _number),
+    "largest_island": _matrix("grid", "islands", _ISLANDS),
+    "manipulate_matrix": _matrix("matrix", "matrix", _number),
     "maze": _maze,
-    "mini_sudoku": _of("puzzle", "sudoku", _MINI_SUDOKU),
-    "n_queens": _of("puzzle", "n_queens", _queen),
-    "pool_matrix": _of("matrix", "matrix", _number),
-    "rearc": _of("input", "arc", _ARC),
-    "rotate_matrix": _of("matrix", "matrix", _number),
-    "rotten_oranges": _of("matrix", "oranges", _ORANGES),
+    "mini_sudoku": _matrix("puzzle", "sudoku", _MINI_SUDOKU),
+    "n_queens": _matrix("puzzle", "n_queens", _queen),
+    "pool_matrix": _matrix("matrix", "matrix", _number),
+    "rearc": _matrix("input", "arc", _ARC),
+    "rotate_matrix": _matrix("matrix", "matrix", _number),
+    "rotten_oranges": _matrix("matrix", "oranges", _ORANGES),
     "rubiks_cube": _cube,
     "rush_hour": _rush_hour,
-    "shortest_path": _of("matrix", "shortest_path", _WAY),
+    "shortest_path": _matrix("matrix", "shortest_path", _WAY),
     "sokoban": _sokoban,
-    "spiral_matrix": _of("matrix", "matrix", _number),
-    "sudoku": _of("puzzle", "sudoku", _SUDOKU),
+    "spiral_matrix": _matrix("matrix", "matrix", _number),
+    "sudoku": _matrix("puzzle", "sudoku", _SUDOKU),
     "survo": _survo,
     "tower_of_hanoi": _hanoi,
-    "tsumego": _of("board", "go", _GO),
+    "tsumego": _matrix("board", "go", _GO),
 }
 _ANSWERS: dict[str, tuple[Style, str]] = {
     "arc_1d": (_ARC, ""),
@@ -285,4 +285,4 @@ _ANSWERS: dict[str, tuple[Style, str]] = {
     "sudoku": (_SUDOKU, "solution"),
     "survo": (_number, ""),
 }
-"""How an answer is drawn, and the entry of the metadata that is the only right one, if any."""
+"""Style of an answer, and the entry of the metadata that is the only right answer, if there is one."""

@@ -1,4 +1,4 @@
-"""Grids of TextArena's games for one player, drawn from the state of the game; what it writes is not parsed."""
+"""Grids of TextArena's games for one player, drawn from the state of the game, whose text is not parsed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SOKOBAN = "# .*$@+"
 _GIVEN, _SHADED, _RIGHT, _WRONG = "123456789", "abcdefghi", "ABCDEFGHI", "JKLMNOPQR"
 
 
-def board_of(game: Any) -> GridBoard | None:
-    """The grid of a game after its reset; None for a game without one, or one that keeps its state in another way.
+def draw_board(game: Any) -> GridBoard | None:
+    """Return the grid of a game after its reset; None for games without a grid or with an unknown kind of state.
 
     It shows nothing that the game hides from the player, except which digits of a Sudoku are right.
     """
@@ -46,8 +46,12 @@ def _sokoban(game: Any) -> GridBoard:
 def _tiles(game: Any) -> GridBoard:
     values: Sequence[Sequence[int]] = game.state.game_state["board"]
     exponents = [[value.bit_length() - 1 if value else 0 for value in row] for row in values]
-    legend = {_TILES[each]: _tile(each) for each in sorted({each for row in exponents for each in row})}
-    return GridBoard(theme="2048", rows=["".join(_TILES[each] for each in row) for row in exponents], legend=legend)
+    legend = {
+        _TILES[exponent]: _tile(exponent) for exponent in sorted({exponent for row in exponents for exponent in row})
+    }
+    return GridBoard(
+        theme="2048", rows=["".join(_TILES[exponent] for exponent in row) for row in exponents], legend=legend
+    )
 
 
 def _tile(exponent: int) -> Symbol:
@@ -124,4 +128,4 @@ _BOARDS: dict[str, Callable[[Any], GridBoard]] = {
     "PegJumpEnv": textarena_puzzles.pegs,
     "WordSearchEnv": textarena_puzzles.word_search,
 }
-"""Class of a game → how it is drawn."""
+"""Class of a game → function that draws it."""

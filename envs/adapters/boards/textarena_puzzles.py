@@ -17,7 +17,7 @@ def hanoi(game: Any) -> GridBoard:
 
 
 def wordle(game: Any) -> GridBoard:
-    """One row for each guess that is allowed; the secret word is not drawn."""
+    """Draw one row for each allowed guess, but not the secret word."""
     state = game.state.game_state
     rows = [
         [_letter(letter, mark) for letter, mark in zip(word.upper(), marks, strict=True)]
@@ -33,7 +33,7 @@ def _letter(letter: str, mark: str) -> Symbol:
 
 
 def mastermind(game: Any) -> GridBoard:
-    """The guesses so far, each with its numbers of black and white pegs; the code is not drawn."""
+    """Draw the guesses so far, each with its numbers of black and white pegs, but not the code."""
     state = game.state.game_state
     length = state["code_length"]
     rows = [
@@ -52,7 +52,7 @@ def fifteen(game: Any) -> GridBoard:
 
 
 def rush_hour(game: Any) -> GridBoard:
-    """The cars, and the exit behind the row of X."""
+    """Draw the cars, and the exit behind the row of X."""
     size, vehicles = game.BOARD_SIZE, game.state.game_state["vehicles"]
     exit_row = vehicles["X"].row
     cells = [[_FREE] * size + [Symbol(name="exit", tone="goal") if row == exit_row else OUTSIDE] for row in range(size)]
@@ -64,7 +64,7 @@ def rush_hour(game: Any) -> GridBoard:
 
 
 def pegs(game: Any) -> GridBoard:
-    """The triangle of holes, each with its number; the numbers of empty ones stand on the floor."""
+    """Draw the triangle of holes, each with its number; numbers of empty holes are on the floor."""
     holes = game.state.game_state["board"]
     rows: list[list[Symbol]] = []
     hole = 1
@@ -81,11 +81,11 @@ def _peg(there: bool) -> Tone:
 
 
 def word_search(game: Any) -> GridBoard:
-    """The letters; those of words that were found are marked."""
-    found = game.highlighted_positions
+    """Draw the letters, with the letters of found words marked."""
+    highlighted = game.highlighted_positions
     cells = [
         [
-            labelled(letter, f"{letter}, found", "good") if (row, column) in found else labelled(letter)
+            labelled(letter, f"{letter}, found", "good") if (row, column) in highlighted else labelled(letter)
             for column, letter in enumerate(letters)
         ]
         for row, letters in enumerate(game.state.game_state["board"])

@@ -1,1 +1,1 @@
-"""Forms in which families of models write tool calls: one module for each kind of notation."""
+"""Notations in which families of models write tool calls, one module for each kind."""

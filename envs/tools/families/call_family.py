@@ -1,4 +1,4 @@
-"""What a family of models needs so that its calls can be read and written."""
+"""Interface of a model family for reading and writing its calls."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class CallFamily:
     """A notation of calls.
 
     Attributes:
-        mark: the beginning of calls; it precedes one that cannot be read in the action's text.
+        mark: the beginning of calls; it also precedes an unreadable call in the action's text.
         signs: texts of chat templates; a template of this family contains all texts of at least one of them.
-        blocks: the calls of a response as texts: JSON objects with `name` and `arguments`, or what cannot be read as
-            such. Definitions of tools tell texts from numbers in notations without quotation marks. Never raises.
-        write: calls as a model of the family writes them.
+        blocks: returns a response's calls as texts: JSON objects with `name` and `arguments`, or unreadable text. In
+            notations without quotation marks, definitions of tools tell texts from numbers. Never raises.
+        write: writes calls as a model of the family does.
     """
 
     mark: str
@@ -37,33 +37,33 @@ class CallFamily:
     write: Callable[[Sequence[ToolCall]], str]
 
     def marks(self, template: str) -> bool:
-        """Whether a chat template may be one of the family's."""
+        """Return True if a chat template may be the family's."""
         return any(all(text in template for text in sign) for sign in self.signs)
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON, with all letters as they are."""
+    """Return a value as JSON, with all letters unchanged."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def call_block(name: str, arguments: Any) -> str:
-    """A call as the JSON object that is read on; `arguments` may be a text that should be JSON."""
+    """Return a call as a JSON object for further reading; `arguments` may be a text that should be JSON."""
     return json_text({"name": name, "arguments": arguments})
 
 
-def first_json(text: str, place: int = 0) -> tuple[Any, int] | None:
-    """The JSON value at a place of a text, and where it ends; None where there is none."""
+def first_json(text: str, start: int = 0) -> tuple[Any, int] | None:
+    """Return the JSON value at a position in a text, and its end; None if there is none."""
     try:
-        return json.JSONDecoder().raw_decode(text, place)
+        return json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
 
 
 def plain_value(text: str, schema: Any) -> Any:
-    """An argument that is written without quotation marks, by its JSON schema.
+    """Convert an argument written without quotation marks, by its JSON schema.
 
-    A text stays as it is where the schema demands one. Else numbers, switches, lists and objects are read as JSON, or
-    as Python writes them, which templates do that print values without a filter.
+    A text remains unchanged if the schema requires one. Otherwise numbers, switches, lists and objects are read as
+    JSON, or in Python's notation, which templates use that print values without a filter.
     """
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if kind in ("string", ["string"]):

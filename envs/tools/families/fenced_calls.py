@@ -1,4 +1,4 @@
-"""Calls that are a name and then JSON, mostly in a fence of three backticks: DeepSeek V3 and V3.1, Hunyuan."""
+"""Calls written as a name and then JSON, mostly in a fence of three backticks: DeepSeek V3 and V3.1, Hunyuan."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ _FENCE = "```"
 
 
 def _named_block(text: str) -> str:
-    """A name and its arguments as a JSON object; the text itself where there is no name.
+    """Return a name and its arguments as a JSON object; the text itself if there is no name.
 
-    Arguments that are no JSON are left as a text, whose error the policy then reads.
+    Arguments that are not JSON remain a text, about which the policy then gets an error.
     """
     if not (named := _NAMED.match(text)):
         return text.strip()
     inner = text[named.end() :].strip().removeprefix(_FENCE).removeprefix("json").removesuffix(_FENCE).strip()
-    found = first_json(inner)
-    if found and not inner[found[1] :].strip():
-        return call_block(named[1], found[0])
+    value_and_end = first_json(inner)
+    if value_and_end and not inner[value_and_end[1] :].strip():
+        return call_block(named[1], value_and_end[0])
     return call_block(named[1], inner)
 
 
 def _deepseek_blocks(text: str, tools: Tools) -> list[str]:
     blocks = []
     for block in _DEEPSEEK.findall(text):
-        before, separator, after = block.partition(_SEPARATOR)
+        head, separator, after = block.partition(_SEPARATOR)
         if not separator:
             blocks.append(_named_block(block))
         elif after.lstrip().startswith("{") or not _NAMED.match(after):
-            blocks.append(_named_block(f"{before}\n{after}"))  # V3.1: the name and the arguments
+            blocks.append(_named_block(f"{head}\n{after}"))  # V3.1: the name and the arguments
         else:
             blocks.append(_named_block(after))  # V3: the word "function", then name and arguments
     return blocks
 
 
 def _hunyuan_blocks(text: str, tools: Tools) -> list[str]:
-    """Calls within `<tool_calls>`: a JSON list, or one `<tool_call>` each."""
+    """Return calls within `<tool_calls>`: a JSON list, or one `<tool_call>` each."""
     _, opened, body = text.partition(_HUNYUAN_LIST)
-    if opened and (found := first_json(body.strip())) and isinstance(found[0], list):
-        return [json_text(each) for each in found[0]]
+    if opened and (value_and_end := first_json(body.strip())) and isinstance(value_and_end[0], list):
+        return [json_text(call) for call in value_and_end[0]]
     blocks = [_named_block(block) for block in _HUNYUAN.findall(body if opened else text)]
     unread = body.partition(_HUNYUAN_END)[0].strip()
     return blocks or ([unread] if unread else [])

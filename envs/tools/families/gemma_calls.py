@@ -23,37 +23,37 @@ def _blocks(text: str, tools: Tools) -> list[str]:
 
 
 def _block(text: str) -> str:
-    """The call as a JSON object; the text itself if it is none."""
+    """Return the call as a JSON object; the text itself if it is not a call."""
     if not (named := _NAMED.match(text)):
         return text.strip()
     body = "".join(_as_json(text[named.end() :]))
-    found = first_json(body)
-    if found is None or body[found[1] :]:
+    value_and_end = first_json(body)
+    if value_and_end is None or body[value_and_end[1] :]:
         return text.strip()
-    return call_block(named[1], found[0])
+    return call_block(named[1], value_and_end[0])
 
 
 def _as_json(text: str) -> Iterator[str]:
-    """The parts of an object in this notation as those of one in JSON; what is between them is white space."""
-    place = 0
+    """Yield the parts of an object in this notation as parts of JSON; between them there is only white space."""
+    position = 0
     for token in _TOKEN.finditer(text):
-        if text[place : token.start()].strip():
+        if text[position : token.start()].strip():
             yield "?"  # no JSON has it
-        place = token.end()
+        position = token.end()
         if token["text"] is not None:
             yield json_text(token["text"])
         elif token["mark"]:
             yield token["mark"]
         else:
-            yield _bare(token["bare"].strip(), key=text[place : place + 1] == ":")
-    if text[place:].strip():
+            yield _bare(token["bare"].strip(), key=text[position : position + 1] == ":")
+    if text[position:].strip():
         yield "?"
 
 
 def _bare(text: str, *, key: bool) -> str:
-    """A key, a number or a constant; any other bare word is a text."""
-    found = None if key else first_json(text)
-    return text if found and found[1] == len(text) else json_text(text)
+    """Convert a key, a number or a constant; any other bare word is a text."""
+    value_and_end = None if key else first_json(text)
+    return text if value_and_end and value_and_end[1] == len(text) else json_text(text)
 
 
 def _key(key: str) -> str:
@@ -64,7 +64,7 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return f"{_QUOTE}{value}{_QUOTE}"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_key(key)}:{_value(each)}" for key, each in value.items()) + "}"
+        return "{" + ",".join(f"{_key(key)}:{_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_value, value)) + "]"
     return json_text(value)

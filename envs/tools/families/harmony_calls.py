@@ -1,4 +1,4 @@
-"""Calls as messages to a tool on a channel of their own, OpenAI's harmony format: gpt-oss."""
+"""Calls as messages to a tool on a separate channel, in OpenAI's harmony format: gpt-oss."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CALL = re.compile(
 
 
 def _blocks(text: str, tools: Tools) -> list[str]:
-    """Calls with arguments as JSON. Text that is no JSON is left as it is, and the policy reads its error."""
+    """Return calls with arguments as JSON. Text that is not JSON remains unchanged, and the policy gets an error."""
     blocks = []
     for name, body in _CALL.findall(text):
         written = body.strip()
-        found = first_json(written)
-        complete = found is not None and not written[found[1] :].strip()
-        blocks.append(call_block(name, found[0] if found and complete else written))
+        value_and_end = first_json(written)
+        complete = value_and_end is not None and not written[value_and_end[1] :].strip()
+        blocks.append(call_block(name, value_and_end[0] if value_and_end and complete else written))
     return blocks
 
 

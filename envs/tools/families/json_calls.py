@@ -1,4 +1,4 @@
-"""Calls that are JSON objects after a mark: Hermes and Qwen, Llama, Mistral, Granite 3, Phi-4-mini, Command."""
+"""Calls written as JSON objects after a mark: Hermes and Qwen, Llama, Mistral, Granite 3, Phi-4-mini, Command."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _SEPARATOR = re.compile(r"[\s;,]*")
 
 
 def _hermes_blocks(text: str, tools: Tools) -> list[str]:
-    """Calls within `<tool_call>`: JSON, or the tags of Qwen3-Coder."""
-    found = [block[1] for block in _HERMES.finditer(text)]
-    return [FUNCTION_TAGS.call(block, tools) or block for block in found]
+    """Return calls within `<tool_call>`: JSON, or the tags of Qwen3-Coder."""
+    blocks = [block[1] for block in _HERMES.finditer(text)]
+    return [FUNCTION_TAGS.call(block, tools) or block for block in blocks]
 
 
 def _hermes_text(calls: Sequence[ToolCall]) -> str:
@@ -32,8 +32,8 @@ def _hermes_text(calls: Sequence[ToolCall]) -> str:
 def _llama_blocks(text: str, tools: Tools) -> list[str]:
     for end in _LLAMA_ENDS:
         text = text.split(end)[0]
-    before, tag, after = text.partition(_LLAMA_TAG)
-    body = (after if tag else before).strip()
+    head, tag, after = text.partition(_LLAMA_TAG)
+    body = (after if tag else head).strip()
     if body.startswith("<function="):
         return [call_block(name, inner.strip()) for name, inner in _LLAMA_FUNCTION.findall(body)]
     if body.startswith("{"):
@@ -46,17 +46,17 @@ def _llama_blocks(text: str, tools: Tools) -> list[str]:
 
 
 def _json_sequence(body: str) -> list[str]:
-    """Calls written as JSON objects one after the other, with white space, semicolons or commas between them."""
-    place = 0
+    """Split JSON objects that follow each other, with white space, semicolons or commas between them."""
+    position = 0
     blocks: list[str] = []
-    while place < len(body) and len(blocks) < MAX_CALLS:
-        if (found := first_json(body, place)) is None:
-            return [*blocks, body[place:]]
-        _, end = found
-        blocks.append(body[place:end])
+    while position < len(body) and len(blocks) < MAX_CALLS:
+        if (value_and_end := first_json(body, position)) is None:
+            return [*blocks, body[position:]]
+        _, end = value_and_end
+        blocks.append(body[position:end])
         separator = _SEPARATOR.match(body, end)
-        place = separator.end() if separator else end
-        if place < len(body) and body[place] != "{":
+        position = separator.end() if separator else end
+        if position < len(body) and body[position] != "{":
             break  # prose after the calls
     return blocks
 
@@ -74,34 +74,42 @@ def _mistral_blocks(text: str, tools: Tools) -> list[str]:
         if (decoded := first_json(body, named.end() if named else 0)) is None:
             blocks.append(body)
             continue
-        found = decoded[0]
-        calls = [{"name": named[1], "arguments": found}] if named else found if isinstance(found, list) else [found]
+        content = decoded[0]
+        calls = (
+            [{"name": named[1], "arguments": content}] if named else content if isinstance(content, list) else [content]
+        )
         blocks.extend(map(json_text, calls))
     return blocks
 
 
 def _listed_blocks(text: str, tools: Tools) -> list[str]:
-    """Calls after `<|tool_call|>`: a JSON list of them, or one object."""
+    """Return calls after `<|tool_call|>`: a JSON list of calls, or one object."""
     blocks: list[str] = []
     for part in text.split(_JSON_TAG)[1:]:
         body = part.strip()
         if (decoded := first_json(body)) is None:
             blocks.append(body.partition(_PHI_END)[0].strip())
         else:
-            found = decoded[0]
-            blocks.extend(map(json_text, found if isinstance(found, list) else [found]))
+            content = decoded[0]
+            blocks.extend(map(json_text, content if isinstance(content, list) else [content]))
     return blocks
 
 
 def _command_blocks(text: str, tools: Tools) -> list[str]:
-    """Calls after `<|START_ACTION|>`: a JSON list of them, or one object, with `tool_name` and `parameters`."""
+    """Return calls after `<|START_ACTION|>`: a JSON list of calls, or one object, with `tool_name` and `parameters`."""
     blocks: list[str] = []
     for part in text.split(_ACTION)[1:]:
         body = part.partition(_ACTION_END)[0].strip()
-        found = first_json(body)
-        listed = [] if found is None else found[0] if isinstance(found[0], list) else [found[0]]
+        value_and_end = first_json(body)
+        listed = (
+            []
+            if value_and_end is None
+            else value_and_end[0]
+            if isinstance(value_and_end[0], list)
+            else [value_and_end[0]]
+        )
         blocks.extend(map(_command_block, listed))
-        if found is None:
+        if value_and_end is None:
             blocks.append(body)
     return blocks
 

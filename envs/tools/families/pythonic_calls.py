@@ -1,4 +1,4 @@
-"""Calls in the notation of Python: OLMo 3, one a line; LFM2, as a list."""
+"""Calls in Python's notation: OLMo 3, one per line; LFM2, as a list."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 class _NotACallError(ValueError):
-    """Code that is no call with literal arguments."""
+    """Code that is not a call with literal arguments."""
 
 
 def _blocks(text: str, tools: Tools) -> list[str]:
-    return [block for body in _CALLS.findall(text) if body.strip() for block in _calls_of(body.strip(), tools)]
+    return [block for body in _CALLS.findall(text) if body.strip() for block in _read_calls(body.strip(), tools)]
 
 
-def _calls_of(body: str, tools: Tools) -> list[str]:
-    """The calls of a body, read as Python as a whole, since a text may have several lines; else line by line."""
+def _read_calls(body: str, tools: Tools) -> list[str]:
+    """Return the calls in a body, read as Python as a whole, since a text may have several lines; else line by line."""
     try:
         return [_python_call(statement) for statement in _statements(body)]
     except _NotACallError:
@@ -34,20 +34,22 @@ def _calls_of(body: str, tools: Tools) -> list[str]:
 
 
 def _listed_blocks(text: str, tools: Tools) -> list[str]:
-    """Calls of LFM2: a Python list of calls, or a JSON list of objects with `name` and `arguments`."""
+    """Return calls of LFM2: a Python list of calls, or a JSON list of objects with `name` and `arguments`."""
     return [block for body in _LISTS.findall(text) if body.strip() for block in _listed_calls(body.strip(), tools)]
 
 
 def _listed_calls(body: str, tools: Tools) -> list[str]:
-    found = first_json(body)
-    if found and not body[found[1] :].strip():
-        return [json_text(each) for each in (found[0] if isinstance(found[0], list) else [found[0]])]
+    value_and_end = first_json(body)
+    if value_and_end and not body[value_and_end[1] :].strip():
+        return [
+            json_text(part) for part in (value_and_end[0] if isinstance(value_and_end[0], list) else [value_and_end[0]])
+        ]
     try:
         (statement,) = _statements(body)
         listed = statement.value if isinstance(statement, ast.Expr) else None
         calls = listed.elts if isinstance(listed, ast.List) else [listed]
         return [_python_call(ast.Expr(call)) for call in calls if call is not None]
-    except ValueError:  # also of more than one statement
+    except ValueError:  # also for more than one statement
         return [_line(body.removeprefix("[").removesuffix("]").strip(), tools)]
 
 
@@ -67,11 +69,11 @@ def _python_call(statement: ast.stmt) -> str:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
         raise _NotACallError
     arguments: dict[str, Any] = {}
-    for place in call.args:
-        value = _literal(place)
+    for argument in call.args:
+        value = _literal(argument)
         if len(call.args) > 1 or not isinstance(value, dict):
-            raise _NotACallError  # only the definition knows what it is called
-        arguments |= {str(key): each for key, each in value.items()}
+            raise _NotACallError  # only the definition knows the argument's name
+        arguments |= {str(key): item for key, item in value.items()}
     for keyword in call.keywords:
         if keyword.arg is None:
             raise _NotACallError

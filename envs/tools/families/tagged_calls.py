@@ -1,4 +1,4 @@
-"""Calls whose arguments stand between tags, without quotation marks: Qwen3-Coder, Seed-OSS, MiniMax M2, GLM 4.5."""
+"""Calls with arguments between tags, without quotation marks: Qwen3-Coder, Seed-OSS, MiniMax M2, GLM 4.5."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Tags:
     Attributes:
         head: the name, as its first group, up to the first argument.
         argument: name and value of an argument, as its two groups.
-        tail: what may follow the last argument.
-        padded: values have a line of their own.
+        tail: possible text after the last argument.
+        padded: True if values are on separate lines.
     """
 
     head: re.Pattern[str]
@@ -30,19 +30,19 @@ class Tags:
     padded: bool = False
 
     def call(self, text: str, tools: Tools) -> str:
-        """The call as a JSON object; empty for a text that is none, or has an argument that is not closed."""
+        """Return the call as a JSON object; empty if the text is not a call, or an argument is not closed."""
         if not (head := self.head.match(text)):
             return ""
-        name, place = head[1], head.end()
+        name, position = head[1], head.end()
         properties = tools[name].properties if name in tools else {}
         arguments: dict[str, Any] = {}
-        while found := self.argument.match(text, place):
-            key, value = found[1].strip(), found[2]
+        while match := self.argument.match(text, position):
+            key, value = match[1].strip(), match[2]
             if self.padded:
                 value = value.removeprefix("\n").removesuffix("\n")
             arguments[key] = plain_value(value, properties.get(key))
-            place = found.end()
-        return call_block(name, arguments) if self.tail.fullmatch(text, place) else ""
+            position = match.end()
+        return call_block(name, arguments) if self.tail.fullmatch(text, position) else ""
 
 
 FUNCTION_TAGS = Tags(
@@ -78,7 +78,7 @@ def _seed_blocks(text: str, tools: Tools) -> list[str]:
 
 
 def _minimax_blocks(text: str, tools: Tools) -> list[str]:
-    """Calls within `<minimax:tool_call>`, which may hold several."""
+    """Return calls within `<minimax:tool_call>`, which may contain several."""
     invocations = [part for block in _MINIMAX.findall(text) for part in _NEXT_INVOKE.split(block) if part.strip()]
     return [_INVOKE_TAGS.call(part, tools) or part for part in invocations]
 
@@ -110,7 +110,7 @@ def _invocation(call: ToolCall) -> str:
 
 
 def qwen3_coder_text(calls: Sequence[ToolCall]) -> str:
-    """Calls as Qwen3-Coder writes them."""
+    """Write calls as Qwen3-Coder does."""
     return "\n".join(map(_qwen_call, calls))
 
 

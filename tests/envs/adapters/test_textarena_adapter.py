@@ -10,7 +10,7 @@ from gymnasium.error import ResetNeeded
 from pydantic import ValidationError
 
 import envs
-from envs.adapters.boards.textarena_boards import board_of
+from envs.adapters.boards.textarena_boards import draw_board
 from envs.base import GridBoard, TextBoard, TextEnv
 from envs.pool import EnvironmentPool
 
@@ -163,7 +163,7 @@ def test_2048_is_drawn_with_the_values_of_its_tiles() -> None:
         text = env.step(move)[0]
     game = env._game  # type: ignore[attr-defined]
     game.state.game_state["board"][0][0] = 16384
-    assert board_of(game).legend["e"].glyph == "16k"  # type: ignore[union-attr, index]
+    assert draw_board(game).legend["e"].glyph == "16k"  # type: ignore[union-attr, index]
 
 
 def test_minesweeper_shows_what_is_revealed_alone() -> None:

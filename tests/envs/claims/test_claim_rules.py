@@ -2,7 +2,7 @@
 
 import pytest
 
-from envs.claims.claim_rules import Verdict, compiled, number_of, read, table
+from envs.claims.claim_rules import Verdict, compiled, read, read_number, table
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,13 @@ def test_patterns_insert_words_and_stretch_spaces(pattern, text, groups):
 def test_the_first_rule_that_reads_a_stretch_has_it_and_unclear_statements_are_no_claims():
     rules = table(
         {},
-        ("exact", "exactly {n:number} boxes", lambda facts, match: Verdict(number_of(match["n"]) == facts, "it is so")),
+        (
+            "exact",
+            "exactly {n:number} boxes",
+            lambda facts, match: Verdict(read_number(match["n"]) == facts, "it is so"),
+        ),
         ("about", "{n:number} boxes", lambda facts, match: Verdict(None)),
-        ("count", "{n:number} (boxes|lids)", lambda facts, match: Verdict(number_of(match["n"]) == facts), ("lids",)),
+        ("count", "{n:number} (boxes|lids)", lambda facts, match: Verdict(read_number(match["n"]) == facts), ("lids",)),
     )
     claims = read("There are exactly two boxes. Here are 3 boxes. Here are 3 lids.", 2, rules)
     assert [(claim.kind, claim.true, claim.actual) for claim in claims] == [("exact", True, None), ("count", False, "")]
@@ -35,4 +39,4 @@ def test_the_first_rule_that_reads_a_stretch_has_it_and_unclear_statements_are_n
     ("text", "number"), [("a", 1), ("Zero", 0), ("12", 12), ("third", 3), ("21st", 21), ("2nd", 2)]
 )
 def test_numbers_are_read_as_people_write_them(text, number):
-    assert number_of(text) == number
+    assert read_number(text) == number

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from envs import registry
 from envs.base import GridBoard
-from envs.claims.coordinates import Convention, Position, judge, position_of
+from envs.claims.coordinates import Convention, Position, judge, read_position
 
 ROOM = GridBoard(theme="sokoban", rows=["######", "#  . #", "#  $ #", "#    #", "# @  #", "######"])
 LAKE = GridBoard(theme="frozen_lake", rows=["   @", " O  ", "G   ", "    "])
@@ -147,7 +147,7 @@ def test_a_board_without_a_theme_is_not_compared():
     ],
 )
 def test_positions_are_read_in_every_form(text, position):
-    assert position_of(text) == position
+    assert read_position(text) == position
 
 
 def test_a_position_has_a_cell_under_each_convention():

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import envs
-from envs.puzzles.cube_search import CubeSolver, solver_of
-from envs.puzzles.cube_turns import COLOURS, Cube, cube_of, inverse
+from envs.puzzles.cube_search import CubeSolver, get_solver
+from envs.puzzles.cube_turns import COLOURS, Cube, get_cube, inverse
 from envs.puzzles.rubiks_cube import RubiksCube
 from envs.support.rng import SeededRng, Stream
 
@@ -23,7 +23,7 @@ KEPT_PLACES = {2: 24 - 12, 3: 54 - 20}
 
 
 def scrambled(size: int, seed: int, count: int) -> str:
-    cube = cube_of(size)
+    cube = get_cube(size)
     state = cube.solved
     for turn in cube.scramble(SeededRng(seed, Stream.START), count):
         state = cube.turn(state, turn)
@@ -34,7 +34,7 @@ states = st.builds(scrambled, st.sampled_from(SIZES), st.integers(0, 2**60), st.
 
 
 def cube_with(state: str) -> Cube:
-    return cube_of(2 if len(state) == 24 else 3)
+    return get_cube(2 if len(state) == 24 else 3)
 
 
 @given(states, st.data())
@@ -53,7 +53,7 @@ def test_a_turn_has_order_four_and_its_inverse_undoes_it(state, data):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_turn_moves_the_stickers_of_one_layer(size):
-    cube = cube_of(size)
+    cube = get_cube(size)
     places = "".join(map(chr, range(100, 100 + 6 * size * size)))
     for turn in cube.turns:
         turned = cube.turn(places, turn)
@@ -65,7 +65,7 @@ def test_a_turn_moves_the_stickers_of_one_layer(size):
 @pytest.mark.parametrize("size", SIZES)
 def test_turns_are_those_of_the_standard_notation(size):
     """After R the right column of the front is on top; after U the top row of the front is on the left."""
-    cube = cube_of(size)
+    cube = get_cube(size)
     middle = size
     net = cube.net(cube.turn(cube.solved, "R"), ".")
     assert [row[2 * size - 1] for row in net] == ["G"] * size + ["Y"] * size + ["B"] * size
@@ -82,7 +82,7 @@ def test_turns_are_those_of_the_standard_notation(size):
 def test_a_well_known_sequence_has_its_order():
     """R U R' U' six times, and R U 105 times on the large cube, restore it."""
     for size, sequence, order in ((2, ("R", "U", "R'", "U'"), 6), (3, ("R", "U", "R'", "U'"), 6), (3, ("R", "U"), 105)):
-        cube = cube_of(size)
+        cube = get_cube(size)
         state, repeats = cube.solved, 0
         while repeats == 0 or state != cube.solved:
             for turn in sequence:
@@ -98,7 +98,7 @@ def test_every_state_has_equally_many_stickers_of_each_colour(state):
 
 @given(st.sampled_from(SIZES), st.integers(0, 2**60), st.integers(1, 20))
 def test_a_scramble_leaves_the_cube_unsolved_and_turns_nothing_back(size, seed, count):
-    cube = cube_of(size)
+    cube = get_cube(size)
     turns = cube.scramble(SeededRng(seed, Stream.START), count)
     assert len(turns) == count
     assert all(other != inverse(one) for one, other in pairwise(turns))
@@ -113,7 +113,7 @@ def test_scrambles_of_the_first_seeds_are_pinned():
 
 @pytest.mark.parametrize(("size", "numbers"), [(2, [1, 6, 27, 120, 534]), (3, [1, 12, 114, 1068])])
 def test_the_numbers_of_states_by_distance_are_the_known_ones(size, numbers):
-    solver = CubeSolver(cube_of(size))
+    solver = CubeSolver(get_cube(size))
     for _ in numbers[1:]:
         solver._grow()
     found = Counter(solver._distances.values())
@@ -140,7 +140,7 @@ def test_every_advised_turn_is_one_turn_nearer(case, seed, data):
 @settings(max_examples=15)
 @given(st.integers(0, 2**60))
 def test_all_first_turns_of_shortest_solutions_are_advised_outside_of_the_table(seed):
-    cube, solver = cube_of(2), solver_of(2)
+    cube, solver = get_cube(2), get_solver(2)
     state = scrambled(2, seed, 10)
     found = solver.advice(state)
     after = {turn: solver.advice(cube.turn(state, turn)).distance for turn in cube.turns}
@@ -151,7 +151,7 @@ def test_all_first_turns_of_shortest_solutions_are_advised_outside_of_the_table(
 def test_beyond_the_reach_the_advice_takes_turns_back():
     env = RubiksCube(size=3, scramble=12)
     env.reset(seed=1)
-    assert solver_of(3).reach == 6
+    assert get_solver(3).reach == 6
     assert (env.hint().distance, len(env.hint().actions)) == (None, 1)
     env.step("U")
     assert env.hint().actions == ["U'"]
@@ -179,7 +179,7 @@ def test_text_and_board_are_the_unfolded_cube(size):
     assert text.count(".") == 6 * size * size
     assert {board.legend[colour].tone for colour in COLOURS} == {"white", "orange", "green", "red", "blue", "yellow"}
     assert board.legend["."].tone == "wall"
-    solved = cube_of(size).net(cube_of(size).solved, ".")
+    solved = get_cube(size).net(get_cube(size).solved, ".")
     assert solved[0] == "." * size + "W" * size + "." * 2 * size
     assert solved[size] == "O" * size + "G" * size + "R" * size + "B" * size
     assert solved[-1] == "." * size + "Y" * size + "." * 2 * size

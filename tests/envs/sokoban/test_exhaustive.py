@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.sokoban.exact import Solver, layers
-from envs.sokoban.exhaustive import ExhaustiveTable, TableSolver, binomials, combinations_of
+from envs.sokoban.exhaustive import ExhaustiveTable, TableSolver, binomials, list_combinations
 from envs.sokoban.grid import Grid
 from envs.sokoban.levels import parse
 from envs.sokoban.moves import ACTIONS
-from envs.sokoban.solver import solver_of
+from envs.sokoban.solver import get_solver
 from tests.envs.sokoban.drawn import after_actions, fewest, small_levels, start_of
 
 
@@ -42,7 +42,7 @@ def test_a_table_that_stops_at_a_layer_ends_with_exactly_that_layer(level, stop)
 def test_choices_are_numbered_without_gaps(count, size):
     if size > count:
         return
-    rows = combinations_of(count, size, comb(count, size))
+    rows = list_combinations(count, size, comb(count, size))
     weights = binomials(count, size)
     ranks = [sum(int(weights[value, place]) for place, value in enumerate(row)) for row in rows.tolist()]
     assert ranks == list(range(comb(count, size)))
@@ -64,7 +64,7 @@ def test_every_best_action_comes_one_closer(level, data):
 
 def test_rooms_too_large_for_plain_search_get_a_table_and_exact_advice():
     level = parse("##########\n#@       #\n# $ $    #\n#    $   #\n# $      #\n#      ..#\n#      ..#\n##########")
-    advisor = solver_of(level)
+    advisor = get_solver(level)
     assert isinstance(advisor, TableSolver)
     plan = advisor.plan(start_of(level))
     assert len(plan) == advisor.hint(start_of(level)).distance

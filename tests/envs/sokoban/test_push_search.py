@@ -17,7 +17,7 @@ from envs.sokoban.levels import parse
 from envs.sokoban.lower_bounds import FAR, assignment, bound
 from envs.sokoban.moves import ACTIONS
 from envs.sokoban.rooms import make_room
-from envs.sokoban.solver import solver_of
+from envs.sokoban.solver import get_solver
 from envs.support.rng import SeededRng, Stream
 from tests.envs.sokoban.drawn import after_actions, brute_force, fewest, small_levels, start_of
 
@@ -160,7 +160,7 @@ def test_a_followed_plan_is_searched_once_and_a_detour_triggers_another_search(m
 def test_a_level_too_large_for_a_table_is_solved_by_search_and_played_in_the_environment():
     env = envs.make("Boxoban", {"max_steps": None})
     env.reset(options={"room": LARGE})
-    assert isinstance(solver_of(env.level), AStarAdvisor)
+    assert isinstance(get_solver(env.level), AStarAdvisor)
     hint = env.hint()
     assert (hint.solvable, hint.distance) == ("yes", None)
     assert hint.actions

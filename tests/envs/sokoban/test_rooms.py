@@ -14,7 +14,7 @@ import envs
 from envs.sokoban import rooms
 from envs.sokoban.boxoban import VARIABLE
 from envs.sokoban.rooms import NoRoomError, make_room
-from envs.sokoban.solver import solver_of
+from envs.sokoban.solver import get_solver
 from envs.support.rng import SeededRng, Stream
 
 ROOT = Path(envs.__file__).parents[1]
@@ -86,7 +86,7 @@ def test_a_room_is_closed_unsolved_and_solvable_in_the_requested_number_of_actio
     assert set(rows[0]) == set(rows[-1]) == {"#"}
     assert not level.boxes & level.targets
     assert len(level.boxes) == len(level.targets) == boxes
-    distance = solver_of(level).hint((level.player, tuple(sorted(level.boxes)))).distance
+    distance = get_solver(level).hint((level.player, tuple(sorted(level.boxes)))).distance
     assert shortest <= distance <= shortest + spread
 
 
@@ -151,4 +151,4 @@ def test_a_room_too_large_for_exhaustive_play_is_generated_by_pulling_and_search
     assert len({level.boxes for level in made}) > 15
     for level in made:
         assert not level.boxes & level.targets
-        assert 2 <= solver_of(level).hint((level.player, tuple(sorted(level.boxes)))).distance <= 30
+        assert 2 <= get_solver(level).hint((level.player, tuple(sorted(level.boxes)))).distance <= 30

@@ -10,7 +10,7 @@ import envs
 from envs.sokoban import levels
 from envs.sokoban.exact import Solver
 from envs.sokoban.moves import ACTIONS, move, steps
-from envs.sokoban.solver import solver_of
+from envs.sokoban.solver import get_solver
 
 
 def forward(level, state):
@@ -36,7 +36,7 @@ def test_advice_agrees_with_an_exhaustive_search(seed, boxes, choices):
     state = (level.player, tuple(sorted(level.boxes)))
     for choice in choices:
         state = move(level.floor, state, steps(level.width)[choice])
-    advice, wanted = solver_of(level).hint(state), forward(level, state)
+    advice, wanted = get_solver(level).hint(state), forward(level, state)
     assert advice.distance == wanted
     assert advice.solvable == ("no" if wanted is None else "yes")
     assert (advice.reason is None) == (advice.solvable == "yes")
@@ -99,7 +99,7 @@ def test_beyond_its_budget_the_solver_returns_unknown_but_detects_corners():
     small = Solver(level.width, level.floor, level.targets, max_states=100)
     state = (level.player, tuple(sorted(level.boxes)))
     assert small.hint(state).solvable == "unknown"
-    assert solver_of(level).hint(state).solvable == "yes"
+    assert get_solver(level).hint(state).solvable == "yes"
     cornered = levels.parse(text.replace("#P____", "#PX___").replace("#_X__X", "#____X").replace("PX___", "XP___"))
     assert small.hint((cornered.player, tuple(sorted(cornered.boxes)))).reason == "a box is in a corner"
 

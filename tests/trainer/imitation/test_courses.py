@@ -9,7 +9,7 @@ import pytest
 
 import envs
 from envs.base import GridBoard, Hint
-from envs.demonstrators import cells_of, grid_of
+from envs.demonstrators import find_cells, get_grid
 from trainer.config.run import RolloutConfig, RunConfig
 from trainer.imitation.course_plans import (
     LAKE_STRATEGIES,
@@ -146,8 +146,8 @@ def test_thoughts_about_ice_are_true(chat: ChatFormat) -> None:
     assert plan is not None
     for seed in range(30):
         env.reset(seed=seed)
-        board = grid_of(env)
-        (row, column), (goal,) = cells_of(board, "@+X")[0], cells_of(board, "G+")
+        board = get_grid(env)
+        (row, column), (goal,) = find_cells(board, "@+X")[0], find_cells(board, "G+")
         thought = plan.plan(env, 1).thought
         assert f"I am at {row + 1},{column + 1}. Goal {goal[0] + 1},{goal[1] + 1}." in thought
         for direction, (down, right) in {"Left": (0, -1), "Up": (-1, 0)}.items():

@@ -13,8 +13,8 @@ from envs.demonstrators import (
     DEMONSTRATORS,
     answer_to_another_question,
     at,
-    cells_of,
-    demonstrator_of,
+    find_cells,
+    find_demonstrator,
     plan_from_hint,
 )
 from envs.registry import BUILT_IN
@@ -55,7 +55,7 @@ def test_a_plan_keeps_the_format_and_follows_the_hint(environment, chat):
         env.reset(seed=seed)
         before = env.render()
         limit = env.env_spec.max_actions_per_turn
-        plan = demonstrator_of(env).plan(env, limit)
+        plan = find_demonstrator(env).plan(env, limit)
         assert env.render() == before, "planning changes nothing"
         parsed = parse_response(response_text(plan, chat), think=True, max_actions=limit)
         assert (parsed.thought, list(parsed.actions), parsed.problem) == (plan.thought, plan.actions, None)
@@ -127,15 +127,15 @@ def test_a_thought_names_every_cell_that_its_actions_pass(environment, settings)
     for seed in range(20):
         env = envs.make(environment, settings)
         env.reset(seed=seed)
-        plan = demonstrator_of(env).plan(env, 8)
+        plan = find_demonstrator(env).plan(env, 8)
         way = re.findall(r"(?<!Push )\b(Up|Down|Left|Right) to (\d+,\d+)\.", plan.thought)
         assert [action for action, _ in way] == plan.actions
-        boxes = set(cells_of(env.board(), "$*"))
+        boxes = set(find_cells(env.board(), "$*"))
         for action, cell in way:
             env.step(action)
-            assert [at(player) for player in cells_of(env.board(), "@+")] == [cell]
-        left = boxes - set(cells_of(env.board(), "$*"))
-        moved = set(cells_of(env.board(), "$*")) - boxes
+            assert [at(player) for player in find_cells(env.board(), "@+")] == [cell]
+        left = boxes - set(find_cells(env.board(), "$*"))
+        moved = set(find_cells(env.board(), "$*")) - boxes
         named = re.findall(r"Push \w+ from \d+,\d+ to (\d+,\d+)\.", plan.thought)
         assert {at(box) for box in moved} <= set(named)
         assert bool(named) == bool(left)
@@ -151,7 +151,7 @@ def test_mistakes_are_actions_the_environment_reads_and_rarely_the_best(environm
         env = envs.make(environment)
         env.reset(seed=seed)
         best = env.hint().actions
-        mistake = demonstrator_of(env).mistake(env, rng)
+        mistake = find_demonstrator(env).mistake(env, rng)
         answer = f"so</think><answer>{mistake}</answer>"
         assert parse_response(answer, think=True, max_actions=1).actions == (mistake,)
         assert env.step(mistake)[4]["valid"]
@@ -350,7 +350,7 @@ def test_demonstrations_are_numbered_consecutively():
 def test_a_sudoku_thought_gives_the_reason_of_each_digit():
     env = envs.make("Sudoku")
     env.reset(seed=1)
-    plan = demonstrator_of(env).plan(env, 3)
+    plan = find_demonstrator(env).plan(env, 3)
     assert plan.thought.count(": no other") == len(plan.actions) == 3
     for action in plan.actions:
         assert f"{action}: " in plan.thought
@@ -368,7 +368,7 @@ def test_a_plan_of_2048_knows_nothing_of_tiles_to_come(chat):
     for member in range(8):
         env = envs.make("Game2048")
         env.reset(seed=3, options={"dynamics_seed": member})
-        plans.add(tuple(demonstrator_of(env).plan(env, 5).actions))
+        plans.add(tuple(find_demonstrator(env).plan(env, 5).actions))
     assert len(plans) == 1
     assert sum(demonstrated(chat, "Game2048", seed).trajectory.success for seed in range(10)) >= 6
 
