@@ -55,7 +55,8 @@ COPY static static
 # Whose X-Forwarded-For is believed: uvicorn reads FORWARDED_ALLOW_IPS, by default 127.0.0.1.
 # Compile now: the user echoscope has no write access to /app.
 RUN python -m compileall -q bootstrap envs trainer webapp
-COPY --from=pages /pages/node_modules/uplot/dist/uPlot.esm.js /pages/node_modules/uplot/dist/uPlot.min.css static/vendor/uplot/
+RUN --mount=type=bind,from=pages,source=/pages/node_modules,target=/app/node_modules \
+    python -c "from bootstrap import node; node.publish()"
 USER echoscope
 VOLUME /data
 EXPOSE 8000

@@ -255,7 +255,9 @@ def main() -> int:
     )
     print(f"ingest: {turns:,} turns in {seconds:.0f} s, {turns / seconds:,.0f} per second")
     for name, parts in loads.items():
-        print(f"{name}: {page_weight.by_kind(parts)['in all'][1] / 1000:.0f} kB compressed at the first visit")
+        sums = page_weight.by_kind(parts)
+        packed, fonts = (sums[kind][1] / 1000 for kind in (page_weight.WITHOUT_FONTS, page_weight.FONTS))
+        print(f"{name}: {packed:.0f} kB compressed at the first visit, and {fonts:.0f} kB of fonts")
     if options.json:
         facts: dict[str, Any] = {"machine": machine.describe(), "ingest": {"turns": turns, "seconds": seconds}}
         facts |= {"pages": [asdict(page) for page in answers], "searches": [asdict(page) for page in search_pages]}

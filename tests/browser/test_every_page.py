@@ -37,7 +37,8 @@ MAX_SHIFT_OF_RUNS = 0.02
 LIVE = "run"
 """The live tab is not measured: here its socket is silent, so that its stage fills late."""
 MAX_RUN_PAGE_BYTES = 150_000
-"""Compressed size of a run's page with everything it loads."""
+"""Compressed size of a run's page with everything it loads but the fonts."""
+MAX_FONT_BYTES = 150_000
 
 LOOK = """async () => (await axe.run(document, {resultTypes: ['violations'], rules: {'target-size': {enabled: true}}}))
   .violations.map(
@@ -130,8 +131,11 @@ def test_every_page_on_a_desktop(full_site: FullSite, browser: Browser, nightly:
     for tab, name, responses in visit(browser, full_site, color_scheme="light", viewport=viewport):
         found += shifts(tab, name)
         if name == "run":
-            size = sum(len(gzip.compress(answer.body())) for answer in responses if answer.ok)
+            sizes = {answer.url: len(gzip.compress(answer.body())) for answer in responses if answer.ok}
+            fonts = sum(size for address, size in sizes.items() if address.endswith(".woff2"))
+            size = sum(sizes.values()) - fonts
             assert size < MAX_RUN_PAGE_BYTES, f"the page of a run takes {size:,} bytes"
+            assert 0 < fonts < MAX_FONT_BYTES, f"the fonts of a run's page take {fonts:,} bytes"
         tab.evaluate(source)
         for theme in ("light", "dark") if nightly else ("light",):
             tab.emulate_media(color_scheme=theme)

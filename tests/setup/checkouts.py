@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from zipfile import ZipFile
 
-from bootstrap import packages, uv
+from bootstrap import node, packages, uv
 from bootstrap.torch_build import VERSION
 from tests.patience import SECONDS
 
@@ -63,6 +63,11 @@ class Checkout:
         for name in ("uPlot.iife.min.js", "uPlot.min.css", "uPlot.d.ts"):
             (folder / "node_modules/uplot/dist").mkdir(parents=True, exist_ok=True)
             (folder / "node_modules/uplot/dist" / name).touch()
+        for name in node.TYPEFACES:
+            package = folder / "node_modules/@fontsource-variable" / name
+            (package / "files").mkdir(parents=True)
+            (package / "files" / f"{name}-latin-wght-normal.woff2").touch()
+            (package / "LICENSE").touch()
         (folder / "package-lock.json").write_text('{"packages": {"node_modules/uplot": {"version": "1"}}}')
         shutil.copyfile(folder / "package-lock.json", folder / "node_modules/.package-lock.json")
         uv.ensure()

@@ -9,7 +9,9 @@ import re
 LINKED = re.compile(rb'<(?:link|script|img)\b[^>]*?\b(?:href|src)="(/static/[^"?]+)')
 IMPORTED = re.compile(rb"""\b(?:import|from)\s*\(?\s*["']([^"']+)["']""")
 STYLED = re.compile(rb"""(?:url\(|@import\s+)["']?([^"')]+)""")
-KINDS = {".html": "HTML", ".css": "CSS", ".js": "JavaScript", ".svg": "pictures"}
+FONTS = "fonts"
+WITHOUT_FONTS = "all but the fonts"
+KINDS = {".html": "HTML", ".css": "CSS", ".js": "JavaScript", ".svg": "pictures", ".woff2": FONTS}
 
 
 def first_visit(html: bytes) -> dict[str, bytes]:
@@ -41,13 +43,13 @@ def _read(path: str) -> bytes:
 
 
 def by_kind(parts: dict[str, bytes]) -> dict[str, tuple[int, int]]:
-    """Return plain and compressed bytes by kind, with uPlot and htmx separate, and in total."""
+    """Return plain and compressed bytes by kind, with uPlot and htmx separate, and of all kinds but the fonts."""
     sums: dict[str, tuple[int, int]] = {}
     for path, data in parts.items():
         ending = posixpath.splitext(path)[1]
         library = next((name for name in ("uplot", "htmx") if name in path.lower()), "")
         kind = {"uplot": "uPlot", "htmx": "htmx"}.get(library) or KINDS.get(ending, ending)
-        for name in (kind, "in all"):
-            plain, packed = sums.pop(name, (0, 0)) if name == "in all" else sums.get(name, (0, 0))
+        for name in (kind, WITHOUT_FONTS) if kind != FONTS else (kind,):
+            plain, packed = sums.pop(name, (0, 0)) if name == WITHOUT_FONTS else sums.get(name, (0, 0))
             sums[name] = (plain + len(data), packed + len(gzip.compress(data)))
     return sums

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from bench.lib.site.page_weight import by_kind, first_visit
+from bench.lib.site.page_weight import WITHOUT_FONTS, by_kind, first_visit
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, assert_private
 from tests.webapp.trajectories.shared_trajectory import PERSON, link, share, story, trajectory, who
@@ -261,7 +261,7 @@ def test_previews_have_title_image_and_oembed(link: ShareLink, who: Visitors) ->
 
 def test_the_page_is_light_enough_for_a_phone(link: ShareLink, who: Visitors) -> None:
     parts = first_visit(who.anonymous.get(f"/s/{link.token}").content)
-    plain, packed = by_kind(parts)["in all"]
+    plain, packed = by_kind(parts)[WITHOUT_FONTS]
     assert packed <= MOST_BYTES, f"{packed} bytes compressed, {plain} plain: {by_kind(parts)}"
 
 
