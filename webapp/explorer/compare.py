@@ -19,6 +19,7 @@ from webapp.explorer.run_groups import group_key
 from webapp.runs import curves, summaries
 from webapp.runs.launch import fields
 from webapp.runs.models import Evaluation, Run
+from webapp.runs.run_colours import colours_of
 from webapp.trajectories.models import Group, Trajectory, Turn
 from webapp.trajectories.serialize import player_data
 
@@ -38,21 +39,18 @@ CLOCK = "reward/mean"
 
 @dataclass(frozen=True)
 class Side:
-    """One of the compared runs, with its letter, line style and latest results."""
+    """One of the compared runs, with its letter, colour, line style and latest results."""
 
     run: Run
     at: int
+    number: int
+    """Of its colour, from 1."""
     result: Evaluation | None
     reward: curves.Summary | None
 
     @property
     def letter(self) -> str:
         return LETTERS[self.at]
-
-    @property
-    def number(self) -> int:
-        """Number of its colour, from 1."""
-        return self.at + 1
 
     @property
     def dash(self) -> tuple[int, ...]:
@@ -100,7 +98,8 @@ def sides(runs: Sequence[Run]) -> list[Side]:
         if result.run_id not in results or result.suite == own[result.run_id]:
             results[result.run_id] = result
     clocks = curves.summaries([run.pk for run in runs], [CLOCK])
-    return [Side(run, at, results.get(run.pk), clocks.get((run.pk, CLOCK))) for at, run in enumerate(runs)]
+    colours = colours_of([run.pk for run in runs])
+    return [Side(run, at, colours[at], results.get(run.pk), clocks.get((run.pk, CLOCK))) for at, run in enumerate(runs)]
 
 
 def task_noun(runs: Sequence[Run]) -> str:

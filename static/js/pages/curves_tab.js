@@ -14,10 +14,15 @@ function start(root) {
   const slug = root.dataset.run ?? "";
   const status = need(document, "[data-curve-words]");
   const catalog = JSON.parse(need(document, "#metric-catalog").textContent ?? "{}");
-  const board = new ChartPage(root, [{ slug, label: "Value", color: "--accent", shown: true }], catalog, {
-    announce: (words) => setText(status, words),
-    address: (name, iteration) => `${root.dataset.trajectories}?${trajectoryFilter(name, iteration)}`,
-  });
+  const board = new ChartPage(
+    root,
+    [{ slug, label: "Value", color: `--run-${need(document, "[data-run]").dataset.colour}`, shown: true }],
+    catalog,
+    {
+      announce: (words) => setText(status, words),
+      address: (name, iteration) => `${root.dataset.trajectories}?${trajectoryFilter(name, iteration)}`,
+    },
+  );
   board.marks = JSON.parse(document.getElementById("marks")?.textContent ?? "null");
   bindTools(board, {
     subtitle: root.dataset.title ?? "",
