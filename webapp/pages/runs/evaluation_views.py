@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET
 
 from trainer.metrics import charts
-from webapp.core import formatting
+from webapp.explorer.evaluation_history import history_of
 from webapp.pages.run_page import run_page
 from webapp.runs import generalization
 from webapp.runs.access import get_run
@@ -49,19 +49,6 @@ class SuiteResults:
     def last(self) -> Evaluation:
         return self.results[-1].evaluation
 
-    @property
-    def gain_words(self) -> str:
-        """Percentage points between the first and the last result; empty for a single one."""
-        if len(self.results) < 2:
-            return ""
-        return formatting.signed(round(100 * (self.last.success - self.results[0].evaluation.success), 1))
-
-    @property
-    def apart(self) -> bool:
-        """Whether the first interval and the last do not overlap."""
-        first = self.results[0].evaluation
-        return first.success_high < self.last.success_low or self.last.success_high < first.success_low
-
 
 def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
     """Results by suite. `evaluations` are ordered by suite and iteration."""
@@ -74,7 +61,7 @@ def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
 @account_optional
 @require_GET
 def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
-    """Results on the fixed prompts with their intervals, and those of other policies."""
+    """The main suite through training, the results of each suite with their intervals, and those of other policies."""
     run = get_run(request.user, slug)
     results = list(Evaluation.objects.filter(run=run).order_by("suite", "iteration"))
     suites = suite_results(results)
@@ -87,6 +74,7 @@ def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
         "run-evaluation",
         "runs/evaluation.html",
         suite_results=suites,
+        history=history_of(run, [each.evaluation for each in suites[0].results]) if suites else None,
         width=charts.WHISKER,
         axis=mark_safe(charts.whisker_axis()),
         matrix=generalization.table(run),

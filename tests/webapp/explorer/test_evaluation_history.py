@@ -1,0 +1,60 @@
+"""A suite through training: frames of the wall, references, and the gain between the ends."""
+
+from __future__ import annotations
+
+import itertools
+
+from django.utils import timezone
+
+from tests.webapp.conftest import run
+from tests.webapp.explorer.scripted_run import story, write_story
+from webapp.explorer.evaluation_history import MAX_FRAMES, Frame, Reference, frames_of, history_of, thinned
+from webapp.explorer.run_result import PuzzlePlay
+from webapp.runs.models import Evaluation, MetricPoint, Run
+from webapp.trajectories.models import Trajectory
+
+__all__ = ["run"]
+
+
+def test_a_frame_has_a_sign_for_each_puzzle_and_a_gap_where_it_was_not_played() -> None:
+    first, second = (0, "Sokoban", 1), (1, "Sokoban", 2)
+    plays = {
+        8: {first: PuzzlePlay(1.0, "b"), second: PuzzlePlay(0.25, "c")},
+        0: {first: PuzzlePlay(0.5, "a")},
+    }
+    assert frames_of(plays, [first, second]) == [Frame(0, "1–"), Frame(8, "10")]
+
+
+def test_many_evaluations_are_thinned_out_evenly_with_both_ends() -> None:
+    few, many = list(range(0, 80, 8)), list(range(0, 2000, 4))
+    assert thinned(few) == set(few)
+    kept = sorted(thinned(many))
+    assert (len(kept), kept[0], kept[-1]) == (MAX_FRAMES, 0, many[-1])
+    gaps = {after - before for before, after in itertools.pairwise(kept)}
+    assert max(gaps) - min(gaps) <= 4
+
+
+def test_the_history_of_a_suite_is_read_from_its_evaluations_and_attempts(run: Run) -> None:
+    write_story(run, story())
+    for iteration, success in ((0, 0.25), (2, 0.5), (4, 0.75)):
+        Evaluation.objects.create(
+            run=run,
+            suite="fixed",
+            iteration=iteration,
+            prompts=3,
+            success=success,
+            success_low=success - 0.2,
+            success_high=success + 0.2,
+            time=timezone.now(),
+        )
+    name = "eval/fixed/success_random_play"
+    MetricPoint.objects.create(run=run, name=name, iteration=0, value=0.125, tokens=0, seconds=0)
+    history = history_of(run, list(Evaluation.objects.filter(run=run, suite="fixed").order_by("iteration")))
+    assert [frame.iteration for frame in history.frames] == [0, 2, 4]
+    assert {len(frame.solved) for frame in history.frames} == {len(history.puzzles)}
+    assert history.gain is not None
+    assert (history.gain.first.iteration, history.gain.last.iteration) == (0, 4)
+    assert history.references == [Reference("random moves", 0.125)]
+    assert history.references[0].top == 87.5
+    newest = Trajectory.objects.get(slug=history.slugs[0])
+    assert (newest.iteration, newest.group.number) == (4, history.numbers[0])

@@ -1,0 +1,132 @@
+"""A suite through training: the gain from its first to its last evaluation, its curve, and its puzzles as a wall that
+shows each evaluation in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.metrics import charts
+from webapp.explorer.run_result import Gain, PuzzleKey, PuzzlePlay, gain, plays_of
+from webapp.runs.models import Evaluation, MetricPoint, Run
+
+MAX_FRAMES = 60
+"""Evaluations on the wall; of more, every second or third one, with the first and the last."""
+MAX_PUZZLES = 1024
+REFERENCES = {"solver": "success_best_play", "random moves": "success_random_play"}
+"""Lines between which policies are, by their label, and the metric of each."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One evaluation on the wall: a character for each puzzle, 1 for solved, 0 for failed, – for not played."""
+
+    iteration: int
+    solved: str
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A line of the chart that no training moves; `top` is its distance from the top in percent."""
+
+    label: str
+    value: float
+
+    @property
+    def top(self) -> float:
+        return round(100 * (1 - self.value), 1)
+
+
+@dataclass(frozen=True)
+class EvaluationHistory:
+    """What the page of evaluations shows of a suite above its table.
+
+    Attributes:
+        gain: from the first evaluation to the last one; None with fewer than two.
+        frames: the evaluations of the wall, oldest first.
+        slugs: for each puzzle, the slug of its newest attempt, whose film shows it through training.
+        numbers: for each puzzle, its number in the suite, from 0.
+        references: lines of the solver and of random moves, where they are known.
+    """
+
+    evaluations: Sequence[Evaluation]
+    gain: Gain | None
+    frames: Sequence[Frame]
+    slugs: Sequence[str]
+    numbers: Sequence[int]
+    references: Sequence[Reference]
+
+    @property
+    def puzzles(self) -> list[tuple[int, str]]:
+        """Number and slug of each puzzle of the wall."""
+        return list(zip(self.numbers, self.slugs, strict=True))
+
+    @property
+    def axes(self) -> charts.Axes:
+        return charts.Axes(*charts.PLOT, self.evaluations[0].iteration, self.evaluations[-1].iteration, charts.SHARES)
+
+    @property
+    def curve(self) -> str:
+        """Contents of the chart's <svg>: success with its interval between the reference lines."""
+        axes = self.axes
+        line = charts.Series(
+            "success",
+            [(one.iteration, one.success) for one in self.evaluations],
+            band=[(one.iteration, one.success_low, one.success_high) for one in self.evaluations],
+        )
+        lines = "".join(
+            f'<path class="reference" d="M0 {axes.y(one.value):g}H{axes.width:g}"/>' for one in self.references
+        )
+        return f"{lines}{charts.drawn(line, axes)}"
+
+    @property
+    def wall(self) -> dict[str, Any]:
+        """The frames for static/js/pages/evaluation_wall.js."""
+        return {"frames": [[frame.iteration, frame.solved] for frame in self.frames]}
+
+
+def frames_of(plays: Mapping[int, Mapping[PuzzleKey, PuzzlePlay]], keys: Sequence[PuzzleKey]) -> list[Frame]:
+    """A frame for each evaluation. One of several attempts at a puzzle counts as solved from a half on."""
+
+    def sign(play: PuzzlePlay | None) -> str:
+        return "–" if play is None else str(int(play.solved >= 0.5))
+
+    return [Frame(iteration, "".join(sign(plays[iteration].get(key)) for key in keys)) for iteration in sorted(plays)]
+
+
+def thinned(iterations: Sequence[int], most: int = MAX_FRAMES) -> set[int]:
+    """At most this many of the iterations, evenly spread, with the first and the last."""
+    last = len(iterations) - 1
+    return {iterations[round(at * last / (most - 1))] for at in range(most)} if last >= most else set(iterations)
+
+
+def history_of(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHistory:
+    """The history of one suite, from its evaluations by iteration. Two queries."""
+    suite = evaluations[0].suite
+    ends = {evaluations[0].iteration, evaluations[-1].iteration}
+    plays = plays_of(run, suite, thinned([one.iteration for one in evaluations]) | ends)
+    keys = sorted({key for played in plays.values() for key in played})[:MAX_PUZZLES]
+    newest: dict[PuzzleKey, str] = {}
+    for iteration in sorted(plays):
+        newest |= {key: play.slug for key, play in plays[iteration].items()}
+    first, last = evaluations[0], evaluations[-1]
+    return EvaluationHistory(
+        evaluations,
+        None
+        if len(evaluations) < 2
+        else gain(first, last, plays.get(first.iteration, {}), plays.get(last.iteration, {})),
+        frames_of(plays, keys),
+        [newest[key] for key in keys],
+        [key[0] for key in keys],
+        _references(run, suite),
+    )
+
+
+def _references(run: Run, suite: str) -> list[Reference]:
+    names = {f"eval/{suite}/{metric}": label for label, metric in REFERENCES.items()}
+    values = dict(
+        MetricPoint.objects.filter(run=run, name__in=names).order_by("iteration").values_list("name", "value")
+    )
+    return [Reference(label, values[name]) for name, label in names.items() if name in values]
