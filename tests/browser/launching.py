@@ -20,7 +20,7 @@ ENDLESS = "900"  # iterations of a run that a test cancels: on no machine does i
 
 def cancel(page: Page) -> None:
     """Cancel the run whose page is open, through the menu and the dialog that confirms it."""
-    page.locator("summary", has_text="More").click()
+    page.get_by_role("button", name="Actions", exact=True).click()
     page.get_by_role("button", name="Cancel …").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
 

@@ -83,7 +83,7 @@ def player_document(trajectory: Mapping[str, Any]) -> str:
         included = (TEMPLATES / part).read_text()
         template = re.sub(rf'{{% include "trajectories/{part}".*?%}}', lambda _, text=included: text, template)
     markup = re.sub(r"{%.*?%}", "", re.sub(r"{% if board_text %}.*?{% endif %}", "", template))
-    markup = re.sub(r"{{.*?}}", "", markup.replace("{{ view }}", "all").replace(" hidden>", ">"))
+    markup = re.sub(r"{{.*?}}", "", markup.replace(" hidden>", ">"))
     data = json.dumps(trajectory).replace("<", "\\u003c")
     script = f"""
     import {{ Player }} from "/static/js/player/player.js";

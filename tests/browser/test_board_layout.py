@@ -133,7 +133,7 @@ def test_the_wall_is_large_enough_and_leaves_the_keys_to_the_player(site: Site) 
 
     page.locator(".cell.success").nth(3).click()
     expect(page.locator("[data-stage-note]")).to_have_attribute("data-kind", "pinned")
-    expect(page.locator("[data-follow]")).to_have_text("Follow live")
+    expect(page.get_by_role("button", name="Follow live")).to_have_attribute("aria-pressed", "false")
     title = page.locator("[data-stage-title]").inner_text()
     page.keyboard.press("Home")
     expect(page.locator("[data-stage] [data-scrub]")).to_have_value("0")
@@ -156,7 +156,10 @@ def test_the_wall_is_large_enough_and_leaves_the_keys_to_the_player(site: Site) 
 
 def test_a_phone_shows_board_and_thought_together(site: Site) -> None:
     page = site.open(site.player, PHONE, has_touch=True, is_mobile=True)
-    assert abs(box(page, ".board")["height"] - 0.55 * PHONE["width"]) < 2
+    board = box(page, ".board")
+    assert board["width"] == board["height"] >= 0.9 * PHONE["width"]
+    thought = box(page, ".turn.current .thought")
+    assert thought["y"] + 60 < box(page, ".controls")["y"], "two lines of the thought are in view"
     expect(page.locator(".turn:visible")).to_have_count(1)
     assert box(page, "[data-do=forward]")["height"] >= 44
     assert page.evaluate("window.shifted ?? 0") < MAX_SHIFT
@@ -197,9 +200,10 @@ def test_the_header_of_a_run_is_small_on_a_phone(site: Site) -> None:
     head = box(page, ".run-head")
     assert tabs["y"] + tabs["height"] - head["y"] <= 0.15 * PHONE["height"]
     assert page.evaluate("window.shifted ?? 0") < MAX_SHIFT
-    expect(page.get_by_role("button", name="Pause")).to_be_hidden()
-    page.get_by_role("button", name="Actions", exact=True).click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(page.get_by_role("link", name="Clone")).to_be_hidden()
+    page.get_by_role("button", name="Actions", exact=True).click()
+    expect(page.get_by_role("link", name="Clone")).to_be_in_viewport()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Menu").click()
     expect(page.get_by_role("link", name="Environments")).to_be_in_viewport()

@@ -99,6 +99,7 @@ def test_alert_me_is_one_click_and_the_log_lists_what_happened(signed_in: Callab
     expect(page.get_by_text("Iteration 1 done")).to_be_visible()
     page.get_by_label("errors", exact=True).check()
     expect(page.get_by_text("Iteration 1 done")).to_be_hidden()
+    page.get_by_role("button", name="Actions", exact=True).click()
     button = page.locator("[data-alert-me] button")
     expect(button).to_have_text("Alerts on")
     button.click()

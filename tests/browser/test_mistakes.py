@@ -71,9 +71,11 @@ def test_a_lost_attempt_opens_at_its_break_and_keys_and_links_lead_to_mistakes(
     page.locator(".trajectory-head .outcome a").click()
     expect(where).to_contain_text("Turn 2 of 2, action 3 of 3")
     assert page.url.endswith("?turn=2&action=3")
-    page.locator("[data-mistakes] a").first.click()
+    row = page.get_by_role("button", name="Turn 2")
+    expect(row.locator("b")).to_have_text([" ?!", " ??"])
+    page.locator(".turn.current .chip.inaccuracy").click()
     expect(where).to_contain_text("Turn 2 of 2, action 2 of 3")
-    expect(page.locator(".mistake-sentence")).to_have_text(
+    expect(page.locator("[data-verdict]")).to_have_text(
         "Turn 2: Down was a detour and cost 2 moves; 5 of the 6 left are needed now. Left was best."
     )
     page.keyboard.press("?")
@@ -98,8 +100,8 @@ def test_the_stage_of_a_run_shows_the_verdict_as_a_link_to_the_break(
     lost: Trajectory, browser: Browser, people: People
 ) -> None:
     page = opened(browser, people, f"/runs/{lost.run.slug}/", viewport={"width": 1440, "height": 900})
-    expect(page.locator("[data-outcome]")).to_have_text(VERDICT)
-    page.locator("[data-outcome] a").click()
+    expect(page.locator("[data-verdict]")).to_have_text(VERDICT)
+    page.locator("[data-verdict] a").click()
     expect(page.locator("[data-stage] [data-position]")).to_contain_text("Turn 2 of 2, action 3 of 3")
     expect(page.locator("[data-stage] .mistake-glyph.blunder")).to_be_visible()
     page.context.close()

@@ -16,6 +16,7 @@ def test_a_run_is_cloned_compared_and_its_trajectories_cited(played: str, signed
 
     # one change
     page.goto(played)
+    page.get_by_role("button", name="Actions", exact=True).click()
     page.get_by_role("link", name="Clone", exact=True).click()
     expect(page.get_by_role("heading", name="Clone of A newcomer's run")).to_be_visible()
     facts = page.locator("#launch-facts")
@@ -32,6 +33,7 @@ def test_a_run_is_cloned_compared_and_its_trajectories_cited(played: str, signed
     expect(page.locator(".state").first).to_have_attribute("data-state", "finished")
 
     # side by side
+    page.get_by_role("button", name="Actions", exact=True).click()
     page.get_by_role("link", name="Compare with …").click()
     page.locator(f'input[name="runs"][value="{played.split("/")[2]}"]').check()  # others may bear the same name
     page.get_by_role("button", name="Compare").click()

@@ -75,6 +75,7 @@ def test_a_run_is_made_public_watched_anonymously_and_made_private_again(
 ) -> None:
     page = signed_in()
     page.goto(run_address)
+    page.get_by_role("button", name="Actions", exact=True).click()
     page.locator("summary", has_text="Visible to").click()
     page.get_by_label("Anyone with the link").check()
     page.get_by_role("button", name="Save").click()

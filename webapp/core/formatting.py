@@ -256,8 +256,8 @@ def eta_text(phase: Mapping[str, Any]) -> str:
 def outcome(
     success: bool | None, end: str | None, turns: int, actions: int, lost_at: Mapping[str, Any] | None = None
 ) -> str:
-    """Describe the outcome of a trajectory in a sentence without a full stop."""
-    length = f"{plural(turns, 'turn')}, {plural(actions, 'action')}"
+    """Describe the outcome of a trajectory in a sentence without a full stop. Zero actions are left out."""
+    length = plural(turns, "turn") + (f", {plural(actions, 'action')}" if actions else "")
     if end == "interrupted" and not success:
         return f"interrupted after {length}"
     if success is None:

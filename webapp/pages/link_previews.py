@@ -10,7 +10,7 @@ from webapp.runs.models import Evaluation, Run
 from webapp.studies.models import Study
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import position_query, requested_position
-from webapp.trajectories.sharing.public import outcome_of, when_of
+from webapp.trajectories.sharing.public import preview_title, when_of
 
 
 def run_preview(request: HttpRequest, run: Run) -> dict[str, str] | None:
@@ -43,7 +43,7 @@ def trajectory_preview(request: HttpRequest, trajectory: Trajectory) -> dict[str
     position = requested_position(request.GET)
     query = position_query(*position) if position else ""
     return {
-        "title": f"{trajectory.group.environment}: {outcome_of(trajectory)}",
+        "title": preview_title(trajectory),
         "description": f"A language model plays {trajectory.group.environment}, {when_of(trajectory)}.",
         "url": request.build_absolute_uri(reverse("trajectory", args=[trajectory.slug])) + query,
         "picture": _picture(request, trajectory, query),

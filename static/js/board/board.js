@@ -4,6 +4,7 @@
  * new pieces, reuses their nodes and slides them. Boards are data: no game rules here.
  */
 
+import { drawCube } from "./cube.js";
 import { drawGround } from "./ground.js";
 import { describeLegend, drawSign, drawTones, readLegend } from "./legend.js";
 import { drawNumbers } from "./labelled_numbers.js";
@@ -72,6 +73,11 @@ export function parseGrid(board) {
     }),
   );
   return { ground, boxes, players, signs: {} };
+}
+
+/** Cell of the player, if the board is a grid with one. @param {Board|undefined} board @returns {Cell|null} */
+export function playerOf(board) {
+  return board?.kind === "grid" ? (parseGrid(board).players[0]?.cell ?? null) : null;
 }
 
 /**
@@ -258,6 +264,15 @@ export class BoardView {
     this.overlay.append(arrow(line(from, step, 0.3, 1.05), "ghost", this.head));
   }
 
+  /** Draw the way of the player below the pieces. @param {Cell[]} cells in order; repeated ones count once */
+  walk(cells) {
+    const way = cells.filter(({ x, y }, at) => !at || x !== cells[at - 1].x || y !== cells[at - 1].y);
+    if (way.length < 2 || !this.trail) return;
+    this.trail.prepend(
+      svg("path", { class: "way", d: `M${way.map(({ x, y }) => `${x + 0.5} ${y + 0.5}`).join("L")}` }),
+    );
+  }
+
   /**
    * Show a slip: the intended direction dashed, and an arrow to where the player went.
    * @param {Cell} from
@@ -291,15 +306,20 @@ export class BoardView {
       this.trail = svg("g", { class: "arrows" });
       this.pieces = svg("g", { class: "pieces" });
       this.overlay = svg("g", { class: "arrows" });
-      this.picture = svg("svg", { class: `grid ${legend ? "legend" : board.theme}`, "aria-hidden": "true" }, [
-        defs(this.head),
-        drawGround(ground),
-        ...(legend ? [drawTones(ground, legend)] : []),
-        svg("g", { class: "coordinates" }),
-        this.trail,
-        this.pieces,
-        this.overlay,
-      ]);
+      this.picture = svg(
+        "svg",
+        { class: `grid ${legend ? `legend theme-${board.theme}` : board.theme}`, "aria-hidden": "true" },
+        [
+          defs(this.head),
+          drawGround(ground),
+          ...(board.theme === "rubiks_cube" ? [drawCube(board)] : []),
+          ...(legend ? [drawTones(ground, legend, board.theme)] : []),
+          svg("g", { class: "coordinates" }),
+          this.trail,
+          this.pieces,
+          this.overlay,
+        ],
+      );
       this.host.replaceChildren(this.picture);
       animate = false;
     }

@@ -41,6 +41,13 @@ export function drawGround(ground) {
           .join(""),
       }),
     );
+  if (cells.ice)
+    group.append(
+      svg("path", {
+        class: "glint",
+        d: cells.ice.map(({ x, y }) => `M${x + 0.18} ${y + 0.42}l.24 -.24M${x + 0.2} ${y + 0.6}l.4 -.4`).join(""),
+      }),
+    );
   for (const { x, y } of cells.target ?? []) {
     group.append(
       svg("circle", { class: "target", cx: x + 0.5, cy: y + 0.5, r: 0.36 }),

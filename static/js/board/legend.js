@@ -40,15 +40,19 @@ export function readLegend(board) {
  * Draw the cells whose ground is neither plain floor nor wall.
  * @param {string[][]} ground
  * @param {Record<string, Sign>} legend
+ * @param {string} theme of the board: tiles of 2048 have a colour for each power of two
  */
-export function drawTones(ground, legend) {
+export function drawTones(ground, legend, theme) {
   const group = svg("g", { class: "tones" });
   ground.forEach((row, y) =>
     row.forEach((character, x) => {
       if (character === "floor" || character === "wall") return;
       const { tone = "floor", glyph } = legend[character];
-      group.append(svg("rect", { class: `tone ${tone}`, x: x + 0.05, y: y + 0.05, width: 0.9, height: 0.9, rx: 0.12 }));
-      if (glyph) group.append(drawGlyph(glyph, `glyph ${tone}`, x + 0.5, y + 0.5));
+      const level = theme === "2048" && Number(glyph) ? ` level-${Math.min(11, Math.log2(Number(glyph)))}` : "";
+      group.append(
+        svg("rect", { class: `tone ${tone}${level}`, x: x + 0.05, y: y + 0.05, width: 0.9, height: 0.9, rx: 0.12 }),
+      );
+      if (glyph) group.append(drawGlyph(glyph, `glyph ${tone}${level}`, x + 0.5, y + 0.5));
     }),
   );
   return group;

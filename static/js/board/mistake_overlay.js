@@ -34,10 +34,13 @@ export function showMistake(view, mark, before = null) {
 }
 
 /**
+ * The better move starts where the player stood: a dotted circle, if it is no longer there.
  * @param {import("./board.js").BoardView} view
  * @param {Mark} mark
  */
-function drawOnGrid({ overlay }, mark) {
+function drawOnGrid(view, mark) {
+  const { overlay } = view;
+  const player = view.player();
   if (!overlay) return;
   for (const [row, column] of mark.cells) {
     overlay.append(
@@ -52,7 +55,12 @@ function drawOnGrid({ overlay }, mark) {
     );
   }
   const step = STEPS[mark.better[0]?.toLowerCase() ?? ""];
-  if (step && mark.origin.length === 2) overlay.append(...betterMove(mark.origin[1] + 0.5, mark.origin[0] + 0.5, step));
+  if (step && mark.origin.length === 2) {
+    const [y, x] = [mark.origin[0] + 0.5, mark.origin[1] + 0.5];
+    const moved = player && (player.x + 0.5 !== x || player.y + 0.5 !== y);
+    if (moved) overlay.append(svg("circle", { class: "better-origin", cx: x, cy: y, r: 0.28 }));
+    overlay.append(...betterMove(x, y, step));
+  }
   for (const [row, column] of mark.cells) overlay.append(glyph(mark, column + 0.86, Math.max(row + 0.14, RADIUS)));
 }
 

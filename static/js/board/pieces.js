@@ -5,15 +5,20 @@ import { svg } from "../ui/dom.js";
 
 export function drawBox() {
   return svg("g", { class: "piece box" }, [
+    svg("rect", { class: "shade", x: 0.12, y: 0.17, width: 0.76, height: 0.76, rx: 0.11 }),
     svg("rect", { class: "crate", x: 0.12, y: 0.12, width: 0.76, height: 0.76, rx: 0.1 }),
-    svg("path", { class: "planks", d: "M.24 .24h.52v.52h-.52zM.24 .76L.76 .24" }),
+    svg("path", { class: "grain", d: "M.25 .75L.75 .25" }),
+    svg("path", { class: "planks", d: "M.25 .25h.5v.5h-.5z" }),
+    svg("path", { class: "light", d: "M.2 .155h.6" }),
     svg("path", { class: "tick", d: "M.32 .52l.13 .14 .25 -.3" }),
   ]);
 }
 
 export function drawPlayer() {
   return svg("g", { class: "piece player" }, [
+    svg("circle", { class: "shade", cx: 0.5, cy: 0.55, r: 0.3 }),
     svg("circle", { class: "body", cx: 0.5, cy: 0.5, r: 0.29 }),
+    svg("path", { class: "light", d: "M.35 .3a.25 .25 0 0 1 .3 0" }),
     svg("g", { class: "eyes" }, [
       svg("circle", { cx: 0.4, cy: 0.5, r: 0.055 }),
       svg("circle", { cx: 0.6, cy: 0.5, r: 0.055 }),

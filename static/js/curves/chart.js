@@ -149,7 +149,7 @@ export class Chart {
     this.shape = shape;
     const axis = {
       stroke: () => css("--soft"),
-      font: "11px system-ui, sans-serif",
+      font: "12px Inter, system-ui, sans-serif",
       ticks: { show: false },
       grid: { stroke: () => css("--line"), width: 1 },
     };

@@ -93,7 +93,7 @@ export function drawLevel(plot, color, value, dash, scale, label) {
   context.lineTo(left + width, y);
   context.stroke();
   const size = 11 * devicePixelRatio;
-  context.font = `${size}px system-ui, sans-serif`;
+  context.font = `${size}px Inter, system-ui, sans-serif`;
   context.fillStyle = color;
   context.textAlign = "right";
   const below = y - top < 1.5 * size; // no room above a line at the top

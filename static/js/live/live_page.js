@@ -2,7 +2,6 @@
 /** Live page of a run: receives frames, reduces them to the page's state and redraws the parts that changed. */
 
 import { Chart, evaluationLine, onIterations } from "../curves/chart.js";
-import { linkedIndex } from "../player/mistakes.js";
 import { Player } from "../player/player.js";
 import { lostIndex, toAddress } from "../player/positions.js";
 import { copy } from "../ui/clipboard.js";
@@ -47,6 +46,7 @@ export class LivePage {
     /** @type {import("./run_header.js").Connection} */ this.connection = "connecting";
     this.slow = false;
     this.live = document.querySelector("[data-stage]") !== null;
+    this.color = `--run-${root.dataset.colour}`;
     this.limits = {
       turns: Number(root.dataset.turns),
       groups: Number(root.dataset.groups),
@@ -57,7 +57,6 @@ export class LivePage {
       ? new Player(need(document, "[data-stage] [data-player]"), { onTake: () => this.#hold() })
       : null;
     this.verdicts = new Verdicts(() => this.schedule());
-    document.querySelector("[data-outcome]")?.addEventListener("click", (event) => this.#goToBreak(event));
     this.progress = new UpdateProgress();
     this.learning = "";
     this.reel = new Reel(state.run.slug, {
@@ -184,16 +183,6 @@ export class LivePage {
     return this.reel.current?.trajectory ?? this.state.stage;
   }
 
-  /** Move the stage to the verdict's position, unless its link is to open elsewhere. @param {Event} event */
-  #goToBreak(event) {
-    const { player } = this;
-    if (!player || !(event instanceof MouseEvent) || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    const index = linkedIndex(/** @type {Element} */ (event.target), player.positions);
-    if (index < 0) return;
-    event.preventDefault();
-    player.take(index);
-  }
-
   /** The user takes over the attempt that the reel shows. */
   #hold() {
     if (!this.reel.current) return;
@@ -270,16 +259,15 @@ export class LivePage {
       reel: this.reel.current,
       over: isOver(trajectory),
       pinned: this.selection.mode === "pinned",
-      running: this.state.state === "running" && this.connection === "live",
+      running: this.connection === "live" && (this.state.state === "running" || this.state.state.endsWith("ing")),
     });
   }
 
   #showFollow() {
     const following = this.selection.mode === "follow";
     const button = need(document, "[data-follow]");
-    button.hidden = hasEnded(this.state) || this.state.state === "paused"; // nothing happens to be followed
+    button.hidden = hasEnded(this.state) || ["paused", "queued"].includes(this.state.state); // nothing to be followed
     button.setAttribute("aria-pressed", String(following));
-    setText(button, following ? "Following live" : "Follow live");
   }
 
   /** @param {Player} player @param {Trajectory} trajectory */
@@ -302,13 +290,14 @@ export class LivePage {
     return this.state.run.recorded ? "task" : "puzzle";
   }
 
-  /** "Group 15 · attempt 6", or the puzzle of an evaluation. @param {Trajectory} trajectory */
+  /** "Puzzle 15 · attempt 6", or the puzzle of an evaluation. @param {Trajectory} trajectory */
   #titleOf({ id, group, member }) {
     const { wall } = this.state;
     const split = this.reel.current?.highlight.split ?? (locate(wall, id) ? wall?.split : "train");
+    const puzzle = `${this.#noun} ${ordinal(group)}`;
     return split === "eval"
-      ? `Evaluation ${this.#noun} ${ordinal(group)}`
-      : `Group ${ordinal(group)} · attempt ${ordinal(member)}`;
+      ? `Evaluation ${puzzle}`
+      : `${puzzle[0].toUpperCase()}${puzzle.slice(1)} · attempt ${ordinal(member)}`;
   }
 
   #showFinished() {
@@ -363,17 +352,17 @@ export class LivePage {
       chart.range = { low: first, high: newest }; // the same for all, which stand in one row or column
     }
     charts.success.show([
-      { label: "While training", color: "--accent", points: points("success/rate") },
+      { label: "While training", color: this.color, points: points("success/rate") },
       evaluationLine(state.evaluations, state.evaluations[0]?.suite ?? ""),
     ]);
     charts.reward.show([
-      { label: "Mean reward", color: "--accent", points: points("reward/mean") },
+      { label: "Mean reward", color: this.color, points: points("reward/mean") },
       { label: "Spread within groups", color: "--warn", points: points("reward/in_group_std") },
     ]);
-    charts.entropy.show([{ label: "Entropy", color: "--accent", points: points("entropy/mean") }]);
+    charts.entropy.show([{ label: "Entropy", color: this.color, points: points("entropy/mean") }]);
     charts.gradient.show([{ label: "Gradient norm", color: "--soft", points: points("policy/grad_norm") }]);
     charts.imitation.show([
-      { label: "Imitation loss", color: "--accent", points: points("sft/loss") },
+      { label: "Imitation loss", color: this.color, points: points("sft/loss") },
       { label: "On held-out demonstrations", color: "--warn", points: points("sft/heldout_loss") },
     ]);
     for (const [name, chart] of Object.entries(charts)) {

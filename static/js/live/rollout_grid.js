@@ -63,9 +63,9 @@ export function cellPath(member, turns, s) {
     member.format_error && s > 5
       ? `M${s * 0.72} ${s * 0.28}m-${s * 0.13} 0a${s * 0.13} ${s * 0.13} 0 1 0 ${s * 0.26} 0a${s * 0.13} ${s * 0.13} 0 1 0 -${s * 0.26} 0Z`
       : "";
-  if (member.status === "failed" && s > 5) {
-    const [a, b, w] = [s * 0.22, s * 0.78, s * 0.1];
-    return `${frame}M${a} ${b - w}L${b - w} ${a}L${b} ${a + w}L${a + w} ${b}Z${dot}`;
+  if (member.status === "success" && s > 5) {
+    const at = (/** @type {number} */ x, /** @type {number} */ y) => `${(x * s).toFixed(2)} ${(y * s).toFixed(2)}`;
+    return `${frame}M${at(0.29, 0.53)}L${at(0.36, 0.46)}L${at(0.45, 0.55)}L${at(0.65, 0.35)}L${at(0.72, 0.42)}L${at(0.45, 0.69)}Z${dot}`;
   }
   if (member.status === "interrupted" && s > 5) {
     const [a, b, w] = [s * 0.3, s * 0.7, s * 0.12];
@@ -209,6 +209,8 @@ export class RolloutGrid {
   #paint(cell, member) {
     const key = member ? `${member.id} ${member.status} ${member.turns} ${member.format_error}` : "-";
     if (key === cell.key) return;
+    const seen = member !== null && cell.key.startsWith(`${member.id} `); // it was played before these eyes
+    cell.node.classList.toggle("news", seen && member.status === "success");
     cell.key = key;
     const cellMember = member ?? {
       id: "",

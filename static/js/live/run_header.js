@@ -1,16 +1,8 @@
 // @ts-check
 /** Header of a run's page: state, phase, pace, progress bar, and the state of the connection. */
 
-import { html, need, setText } from "../ui/dom.js";
-import {
-  STATES,
-  iterationParts,
-  paceWords,
-  phaseWords,
-  progress,
-  restWords,
-  warmupProgress,
-} from "../ui/formatting.js";
+import { need, setText } from "../ui/dom.js";
+import { STATES, paceWords, phaseWords, progress, restWords } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Snapshot} Snapshot */
 /** @typedef {"live"|"connecting"|"offline"|"refused"} Connection */
@@ -37,6 +29,7 @@ export function showHeader(root, state, drawn) {
         .split(" ")
         .includes(state.state);
     }
+    if (drawn.state) for (const done of document.querySelectorAll("main > p.note.success")) done.remove(); // of a request
   }
   const running = state.state === "running" || state.state === "starting" || state.state.endsWith("ing");
   const words = running ? phaseWords(state.phase, state.run) : restWords(state.state, state.run);
@@ -47,8 +40,6 @@ export function showHeader(root, state, drawn) {
   showTitle(root, state);
   if (state.alarm !== drawn.alarm) showCondition(root, state.alarm);
   if (state.alarm !== drawn.alarm || state.state !== drawn.state) showIcon(state);
-  if (state.phase !== drawn.phase || state.state !== drawn.state)
-    showIteration(need(root, "[data-iteration]"), state, running);
 }
 
 /** Trouble of the policy, as webapp/runs/condition.py words it. */
@@ -81,51 +72,6 @@ function showIcon({ state, alarm }) {
   const icon = icons[trouble || (state === "stopped" ? "finished" : state)] ?? icons[""];
   const link = /** @type {HTMLLinkElement} */ (need(document, 'link[rel="icon"]'));
   if (link.getAttribute("href") !== icon) link.setAttribute("href", icon);
-}
-
-const PART_WORDS = /** @type {Record<string, string>} */ ({
-  warmup: "warm-up",
-  rollout: "rollout",
-  update: "update",
-  evaluate: "evaluation",
-  checkpoint: "checkpoint",
-});
-
-/**
- * Bar of the current iteration: a part for each phase, as long as its expected share of the time. Of the warm-up there
- * is one bar for all steps.
- * @param {HTMLElement} bar
- * @param {Snapshot} state
- * @param {boolean} running
- */
-function showIteration(bar, { phase, run }, running) {
-  bar.hidden = !running || run.iterations === 0;
-  if (bar.hidden) return;
-  const warmup = phase ? warmupProgress(phase, run) : null;
-  const begun = phase && phase.iteration > 0 ? iterationParts(phase) : []; // before the first iteration its place stays empty
-  const parts = warmup ? [{ name: "warmup", share: 1, done: warmup.share }] : begun;
-  const names = parts.map((part) => part.name).join(" ");
-  if (bar.dataset.parts !== names) {
-    bar.dataset.parts = names;
-    bar.replaceChildren(
-      ...parts.map(({ name }) =>
-        html("span", { class: "part" }, [html("i", {}, [html("b")]), html("span", {}, [PART_WORDS[name]])]),
-      ),
-    );
-  }
-  for (const [index, part] of parts.entries()) {
-    const node = /** @type {HTMLElement} */ (bar.children[index]);
-    node.style.flexGrow = String(Math.max(part.share, 0.02));
-    node.classList.toggle("current", part.name === phase?.phase);
-    /** @type {HTMLElement} */ (node.querySelector("b")).style.width = `${(100 * part.done).toFixed(1)}%`;
-  }
-  const said = parts.map((part) => `${PART_WORDS[part.name]} ${Math.round(100 * part.done)}%`).join(", ");
-  bar.setAttribute(
-    "aria-label",
-    !parts.length
-      ? "No iteration has started"
-      : `${warmup ? "Before the first iteration" : `Iteration ${phase?.iteration}`}: ${said}`,
-  );
 }
 
 /**

@@ -5,8 +5,7 @@
  */
 
 import { fetchJson } from "../ui/fetch_json.js";
-import { linkTo } from "../player/mistakes.js";
-import { html, setText } from "../ui/dom.js";
+import { setText } from "../ui/dom.js";
 import { outcome, signed } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Trajectory} Trajectory */
@@ -55,29 +54,18 @@ export class Verdicts {
 }
 
 /**
- * The line above the stage: how its attempt ended, and the verdict as a link to the position.
+ * How the attempt on the stage ended, in a few words; its verdict is beside the board.
  * @param {HTMLElement} node
  * @param {Trajectory} trajectory
  * @param {boolean} over
  */
 export function showOutcome(node, trajectory, over) {
-  const { verdict } = trajectory;
   node.className =
     over && typeof trajectory.success === "boolean"
       ? trajectory.success
         ? "outcome good"
         : "outcome bad"
       : "outcome soft";
-  if (over && verdict) {
-    const link = html("a", linkTo(verdict), [verdict.sentence]);
-    if (trajectory.slug) link.setAttribute("href", `/t/${trajectory.slug}${link.getAttribute("href")}`);
-    if (
-      node.textContent !== verdict.sentence ||
-      node.querySelector("a")?.getAttribute("href") !== link.getAttribute("href")
-    )
-      node.replaceChildren(link);
-    return;
-  }
   const actions = trajectory.turns
     .flatMap((turn) => turn.actions)
     .filter((action) => action.status === "executed").length;

@@ -97,4 +97,16 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   copy(link.href, link.getAttribute("data-copy") ?? "");
 });
+/** A cell of a Sudoku begins the answer that writes into it. */
+document.addEventListener("click", (event) => {
+  const grid = event.target instanceof Element ? event.target.closest("#play-board svg.theme-sudoku") : null;
+  const answer = document.getElementById("play-typed");
+  const matrix = grid instanceof SVGGraphicsElement ? grid.getScreenCTM() : null;
+  if (!matrix || !(answer instanceof HTMLInputElement) || answer.disabled) return;
+  const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix.inverse());
+  const rows = view?.board?.kind === "grid" ? view.board.rows : [];
+  if (rows[Math.floor(y)]?.[Math.floor(x)] === undefined) return;
+  answer.value = `r${Math.floor(y) + 1}c${Math.floor(x) + 1}=`;
+  answer.focus();
+});
 show(false);

@@ -1,15 +1,19 @@
 // @ts-check
 /**
- * Mistakes of a trajectory in the player: where they are, where a lost attempt opens, and their list. The server finds
+ * Mistakes of a trajectory in the player: where they are, where a lost attempt opens, and the move list. The server finds
  * and words them (webapp/trajectories/mistakes).
  */
 
 import { html } from "../ui/dom.js";
 import { indexOf, lostIndex, toAddress } from "./positions.js";
+import { signed } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Trajectory} Trajectory */
 /** @typedef {import("../types.js").Mark} Mark */
 /** @typedef {import("./positions.js").Position} Position */
+
+/** Characters of a move in the move list. */
+const MAX_MOVE = 24;
 
 /**
  * The mark of a position's action, if it is a mistake.
@@ -78,50 +82,48 @@ export function linkedIndex(target, positions) {
 }
 
 /**
- * List the mistakes as links, with the sentence of the one that is shown.
- * @param {HTMLElement} host
- * @param {Trajectory|null} trajectory
- * @param {Mark|null} current
+ * A turn as a row of the move list: its number, its moves with the glyphs of mistakes, and its reward.
+ * @param {number} number of the turn, from 0
+ * @param {import("../types.js").Turn|undefined} turn undefined while it is being written
+ * @param {Mark[]} marks of the trajectory
  */
-export function showMistakes(host, trajectory, current) {
-  const marks = trajectory?.marks ?? [];
-  const key = JSON.stringify([marks, current]);
-  if (host.dataset.key === key) return;
-  host.dataset.key = key;
-  host.hidden = !marks.length;
-  host.replaceChildren(
-    html("b", {}, [marks.length === 1 ? "Mistake" : "Mistakes"]),
-    " ",
-    ...marks.flatMap((mark, index) => [...(index ? [" "] : []), link(mark, mark === current)]),
-    html("span", { class: "mistake-sentence" }, [current?.sentence ?? ""]),
-  );
+export function turnRow(number, turn, marks) {
+  const moves = (turn?.actions ?? []).flatMap((record, action) => {
+    const mark = marks.find((candidate) => candidate.turn === number && candidate.action === action);
+    const name = record.call?.tool || (record.name ?? record.text);
+    return [
+      ...(action ? [", "] : []),
+      html("span", { class: record.status === "executed" ? null : "unused" }, [shorten(name)]),
+      ...(mark ? [html("b", { class: mark.kind, title: mark.sentence }, [` ${mark.glyph}`])] : []),
+    ];
+  });
+  return html("button", { class: "tab", type: "button", "data-tab": number }, [
+    html("span", { class: "visually-hidden" }, ["Turn "]),
+    html("span", { class: "tab-number" }, [String(number + 1)]),
+    html("span", { class: "tab-moves" }, moves),
+    html("span", { class: "tab-reward number" }, [turn && Object.keys(turn.terms).length ? signed(turn.reward) : ""]),
+  ]);
+}
+
+/** @param {string} move */
+function shorten(move) {
+  return move.length > MAX_MOVE ? `${move.slice(0, MAX_MOVE - 1)}…` : move;
 }
 
 /**
- * @param {Mark} mark
- * @param {boolean} here
- */
-function link(mark, here) {
-  return html(
-    "a",
-    { ...linkTo(mark), class: `mistake-link ${mark.kind}`, title: mark.sentence, "aria-current": here ? "step" : null },
-    [
-      `${mark.turn + 1}.${mark.action + 1} ${mark.played.length > 14 ? `${mark.played.slice(0, 13)}…` : mark.played} `,
-      html("b", { "aria-hidden": "true" }, [mark.glyph]),
-      html("span", { class: "visually-hidden" }, [mark.kind]),
-    ],
-  );
-}
-
-/**
- * Fill the card of the verdict; hide it where there is none.
+ * Fill the line of the verdict: the mistake of the position, or else what decided the attempt, as a link to it. Hidden
+ * where there is neither.
  * @param {HTMLElement} host
  * @param {Trajectory|null} trajectory
+ * @param {Mark|null} mark of the position
  */
-export function showVerdict(host, trajectory) {
-  const verdict = trajectory?.verdict ?? null;
+export function showVerdict(host, trajectory, mark) {
+  const verdict = mark ?? trajectory?.verdict ?? null;
   const text = verdict?.sentence ?? "";
   host.hidden = !verdict;
-  if (!verdict || host.textContent?.trim() === text) return;
-  host.replaceChildren(html("a", linkTo(verdict), [text]));
+  host.classList.toggle("inaccuracy", mark?.kind === "inaccuracy");
+  if (!verdict || host.dataset.shown === text) return;
+  host.dataset.shown = text;
+  const [, place = "", what = text, rest = ""] = /^(Turn [^:]*: )?([^.]*\.)(.*)$/su.exec(text) ?? [];
+  host.replaceChildren(html("a", linkTo(verdict), [place, html("em", {}, [what]), rest]));
 }

@@ -5,12 +5,12 @@
  */
 
 import { advice } from "./solver_advice.js";
-import { BoardView } from "../board/board.js";
+import { BoardView, playerOf } from "../board/board.js";
 import { drawGraph } from "./distance_graph.js";
-import { linkedIndex, markAt, mistakeIndices, nextMistake, showMistakes, showVerdict } from "./mistakes.js";
+import { linkedIndex, markAt, mistakeIndices, nextMistake, showVerdict, turnRow } from "./mistakes.js";
 import { showMistake } from "../board/mistake_overlay.js";
 import { actionsTaken, indexOf, lostIndex, positionsOf, rewardSoFar, turnStart } from "./positions.js";
-import { html, need, setText } from "../ui/dom.js";
+import { need, setText } from "../ui/dom.js";
 import { imagesAddress, showOnBoard, watchImages } from "../board/observation_images.js";
 import { watchSwipes } from "./swipe.js";
 import { watchClaims } from "../turns/claims.js";
@@ -31,6 +31,8 @@ const PACE = { turn: 1100, action: 480 };
 const READING = { character: 28, most: 4500 };
 /** Milliseconds per position while following a live trajectory. */
 const LIVE_PACE = { turn: 200, action: 230 };
+/** What the policy read before a turn. @type {"details"} */
+const STATE = /** @type {any} */ (".turn > .turn-state:first-of-type");
 /** Where static/css/player.css shows one turn under a sticky board. */
 const PHONE = "(max-width: 600px)";
 
@@ -83,6 +85,9 @@ export class Player {
     this.#endTyping();
     this.texts.clear();
     this.list.replaceChildren(...trajectory.turns.map((turn) => this.#renderTurn(turn)));
+    const chat = isChat(trajectory, this.positions);
+    this.root.classList.toggle("chat", chat);
+    if (chat) for (const state of this.list.querySelectorAll(STATE)) state.open = true;
     this.hits.mark(this.list.querySelectorAll(".thought, .response-text, .turn-rest pre, .chip"));
     this.tokens?.show(trajectory.turns);
     this.#outline();
@@ -121,6 +126,7 @@ export class Player {
     this.positions = positionsOf(trajectory);
     this.#endTyping();
     for (const turn of trajectory.turns.slice(before.turns.length)) this.list.append(this.#renderTurn(turn));
+    if (this.root.matches(".chat")) for (const state of this.list.querySelectorAll(STATE)) state.open = true;
     const changed = new Set(before.marks === trajectory.marks ? [] : (trajectory.marks ?? []).map((mark) => mark.turn));
     if (trajectory.lost_at && !before.lost_at) changed.add(trajectory.lost_at.turn);
     for (const turn of changed) this.#redraw(turn);
@@ -358,9 +364,11 @@ export class Player {
     const turns = [...this.list.querySelectorAll("[data-turn]")].map((item) => Number(item.getAttribute("data-turn")));
     this.tabs.replaceChildren(
       ...turns.map((turn) =>
-        html("button", { class: "tab", type: "button", "data-tab": turn, "aria-label": `Turn ${turn + 1}` }, [
-          String(turn + 1),
-        ]),
+        turnRow(
+          turn,
+          this.trajectory?.turns.find((candidate) => candidate.turn === turn),
+          this.trajectory?.marks ?? [],
+        ),
       ),
     );
     this.scrub.max = String(Math.max(0, this.positions.length - 1));
@@ -376,10 +384,8 @@ export class Player {
       success: trajectory?.success ?? null,
       marks,
     });
-    const verdict = this.root.querySelector("[data-verdict]");
-    if (verdict instanceof HTMLElement) showVerdict(verdict, trajectory);
-    const caption = this.root.querySelector("[data-graph-words]");
-    if (caption) setText(caption, words);
+    setText(need(this.root, "[data-graph-words]"), words);
+    need(this.root, ".track").title = words;
   }
 
   /** @param {{animate: boolean}} options */
@@ -395,8 +401,7 @@ export class Player {
       this.solver.checked ? advice(this.trajectory, this.positions, this.index) : "",
     );
     this.root.classList.toggle("no-solver", !this.solver.checked);
-    const list = this.root.querySelector("[data-mistakes]");
-    if (list instanceof HTMLElement) showMistakes(list, this.trajectory, markAt(this.trajectory, position));
+    showVerdict(need(this.root, "[data-verdict]"), this.trajectory, markAt(this.trajectory, position));
     this.#mark();
   }
 
@@ -411,7 +416,8 @@ export class Player {
       showOnBoard(this.board.host, position.board, turn, imagesAddress(this.root, this.trajectory)),
     );
     const record = position.record;
-    const from = this.#before();
+    this.board.walk(this.#way());
+    const from = playerOf(this.positions[this.index - 1]?.board);
     if (record?.actual && record.name && from) this.board.slip(from, record.name, record.actual);
     if (!this.solver.checked) return;
     const mark = markAt(this.trajectory, position);
@@ -419,15 +425,13 @@ export class Player {
     else if (!record?.actual) this.board.advise(position.hint?.actions ?? []);
   }
 
-  /** Cell of the player before the action of the current position. */
-  #before() {
-    const previous = this.positions[this.index - 1]?.board;
-    if (previous?.kind !== "grid") return null;
-    for (const [y, row] of previous.rows.entries()) {
-      const x = row.search(/[@+X]/);
-      if (x >= 0) return { x, y };
-    }
-    return null;
+  /** Cells of the player from the start of the turn to the current position. */
+  #way() {
+    const { turn } = this.positions[this.index];
+    return this.positions
+      .slice(0, this.index + 1)
+      .filter((position) => position.turn === turn)
+      .flatMap((position) => playerOf(position.board) ?? []);
   }
 
   /** @param {Position} position */
@@ -460,7 +464,7 @@ export class Player {
       const current = item.getAttribute("data-turn") === turn;
       if (current && !item.classList.contains("current")) {
         this.texts.apply(item);
-        if (this.root.dataset.view === "one") need(this.root, ".player-right").scrollTop = 0;
+        need(this.root, ".player-right").scrollTop = 0;
       }
       item.classList.toggle("current", current);
       for (const link of item.querySelectorAll("[data-step]:not([data-claim])")) {
@@ -478,22 +482,15 @@ export class Player {
       tab.setAttribute("aria-pressed", String(current));
     }
     this.tokens?.settle();
-    const item = this.list.querySelector(".turn.current");
-    if (item && this.root.dataset.view === "all" && this.positions.length > 1)
-      this.#reveal(/** @type {HTMLElement} */ (item));
-  }
-
-  /** Scroll the turn list, never the page. @param {HTMLElement} item */
-  #reveal(item) {
-    const box = this.list;
-    if (box.scrollHeight <= box.clientHeight) return;
-    const top = item.offsetTop - box.offsetTop;
-    if (top < box.scrollTop || top + item.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = top - 8;
   }
 
   /** On a phone, where one turn is shown: scroll its beginning below the board, if it is elsewhere. */
   #scrollToTurn() {
     const item = this.list.querySelector(".turn.current");
+    if (item && this.root.matches(".chat")) {
+      item.scrollIntoView({ block: "nearest" });
+      return;
+    }
     if (!item || this.root.dataset.live !== undefined || !window.matchMedia(PHONE).matches) return;
     const board = need(this.root, ".board-box").offsetHeight; // it sticks to the top
     const { top } = item.getBoundingClientRect();
@@ -506,6 +503,19 @@ export class Player {
     button.setAttribute("aria-label", this.playing ? "Pause playback" : "Play");
     button.classList.toggle("is-playing", this.playing);
   }
+}
+
+/**
+ * Whether a trajectory is a dialogue without anything to draw: then there is no board, and all turns are in view.
+ * @param {Trajectory} trajectory
+ * @param {Position[]} positions
+ */
+function isChat({ recorded, turns }, positions) {
+  return (
+    Boolean(recorded) &&
+    positions.every(({ board }) => board.kind === "text" && !board.grid) &&
+    !turns.some((turn) => turn.images?.length)
+  );
 }
 
 /** Whether an element is scrolled to its end, give or take a line. @param {Element} box */

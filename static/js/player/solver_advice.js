@@ -23,6 +23,7 @@ export function advice(trajectory, positions, index) {
   if (position.board.kind === "arms") return hint ? aboutArms(trajectory, hint) : "";
   const lost = lostIndex(trajectory, positions);
   if (lost >= 0 && index >= lost) {
+    if (trajectory.verdict) return ""; // which says so
     const reason = trajectory.lost_at?.reason ?? hint?.reason ?? "it can no longer be won";
     const at = positions[lost];
     const since = at.action < 0 ? "from the beginning" : `since turn ${at.turn + 1}, action ${at.action + 1}`;

@@ -2,9 +2,10 @@
 /** Long thoughts and responses: their first lines, with a button for the whole text. */
 
 import { html, setText } from "../ui/dom.js";
+import { plural } from "../ui/formatting.js";
 
 /** Lines of a folded text, as in static/css/player.css. */
-const LINES = 8;
+const LINES = 12;
 /** Fewer hidden lines than these are not worth a fold. */
 const LEAST_HIDDEN = 3;
 const TEXTS = ".thought, .response-text";
@@ -80,7 +81,7 @@ export class LongTexts {
     if (!button) return;
     text.classList.toggle("folded", !whole);
     button.setAttribute("aria-expanded", String(whole));
-    setText(button, whole ? "Show less" : "Show all");
+    setText(button, whole ? "Show less" : `Show all ${plural(text.textContent?.length ?? 0, "character")}`);
   }
 }
 

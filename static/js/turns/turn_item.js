@@ -96,9 +96,27 @@ function recordedWords(turn) {
   const empty = !turn.response && !turn.thought && !turn.actions.length;
   return [
     ...(turn.thought ? [html("p", { class: "thought" }, renderThought(turn))] : []),
-    ...(text ? [html("p", { class: "response-text" }, [text])] : []),
+    ...(text ? [html("p", { class: "response-text" }, tagged(text))] : []),
     ...(empty ? [html("p", { class: "thought none" }, ["The response is empty."])] : []),
   ];
+}
+
+const TAG = /(<\/?(?:think|thinking|reasoning|answer|tool_call|tool_response)>)/;
+
+/**
+ * A response with its tags set apart, and what is thought in the typeface of thoughts. The text is unchanged.
+ * @param {string} text
+ */
+function tagged(text) {
+  let thinking = false;
+  return text
+    .split(TAG)
+    .filter(Boolean)
+    .map((part) => {
+      if (!TAG.test(part)) return thinking ? html("span", { class: "thinking" }, [part]) : part;
+      thinking = /^<(?:think|thinking|reasoning)>/.test(part);
+      return html("span", { class: "tag-mark" }, [part]);
+    });
 }
 
 /** @param {Turn} turn @param {boolean} recorded */

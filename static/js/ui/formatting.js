@@ -253,7 +253,9 @@ function etaWords(phase, seconds) {
  *   result
  */
 export function outcome(result) {
-  const length = `${plural(result.turns, "turn")}, ${plural(result.actions, "action")}`;
+  const length = [plural(result.turns, "turn"), ...(result.actions ? [plural(result.actions, "action")] : [])].join(
+    ", ",
+  );
   if (result.end === "interrupted" && !result.success) return `interrupted after ${length}`;
   if (result.success === null || result.success === undefined)
     return `${result.end ? "ended after" : "playing:"} ${length}`;

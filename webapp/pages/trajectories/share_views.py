@@ -23,7 +23,7 @@ from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
 from webapp.trajectories.models import ShareLink
 from webapp.trajectories.positions import key_position, position_at, positions
 from webapp.trajectories.sharing.embeds import embed_code
-from webapp.trajectories.sharing.public import outcome_of, shared_data, when_of
+from webapp.trajectories.sharing.public import outcome_of, preview_title, shared_data, when_of
 from webapp.trajectories.sharing.share_links import ShareForm, find_link, link_address, start_of, start_query
 from webapp.trajectories.sharing.view_count import count_view
 from webapp.trajectories.turn_text import response_text
@@ -118,7 +118,7 @@ def meta(request: HttpRequest, link: ShareLink, data: dict[str, Any], start: tup
         description = f"A language model plays {title}."
     shown = "response" if data.get("recorded") else "thought"
     return {
-        "title": f"{title}: {outcome}",
+        "title": preview_title(link.trajectory, data.get("verdict")),
         "description": description,
         "url": address + query,
         "picture": f"{picture}{query}{'&' if query else '?'}v={link.trajectory.last_seq}",
