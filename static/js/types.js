@@ -121,20 +121,6 @@
 /** @typedef {{group: number, mean: number|null, std: number|null, kept: boolean|null, members: Member[]}} WallGroup */
 /** @typedef {{iteration: number, split: string, groups: WallGroup[]}} Wall */
 
-/**
- * @typedef {object} Finished
- * @property {string} id
- * @property {string} slug
- * @property {number} group
- * @property {number} member
- * @property {boolean} success
- * @property {string} end
- * @property {number|null} total_reward
- * @property {number} turns
- * @property {number} actions
- * @property {LostAt|null} [lost_at]
- */
-
 /** @typedef {{stage: string, pass_number: number, passes: number, groups: number[]}} UpdateProgress */
 
 /**
@@ -175,7 +161,6 @@
  * @property {{slug: string, title: string, iterations: number, iteration: number, warmup_steps: number, warmup_share: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null, recorded: boolean}} run
  * @property {Phase|null} phase
  * @property {Wall|null} wall
- * @property {Finished[]} finished
  * @property {Record<string, Array<[number, number]>>} curves
  * @property {Evaluation[]} evaluations
  * @property {Alarm|null} alarm

@@ -37,7 +37,7 @@ def test_from_the_form_to_a_shared_link(
     expect(page.locator("[data-chart=reward] canvas")).to_be_visible()
 
     # open a trajectory
-    page.locator("[data-finished] a").first.click()
+    page.get_by_role("link", name="Open this attempt").click()
     page.wait_for_url(re.compile(r"/t/\w+$"))
     expect(page.locator("[data-position]")).to_contain_text("Turn 1")
 
@@ -100,7 +100,7 @@ def test_the_one_time_link_opens_its_page_with_one_click(
 def a_trajectory(page: Page, run: str) -> str:
     """The path of a trajectory of that run."""
     page.goto(run)
-    return str(page.locator("[data-finished] a").first.get_attribute("href"))
+    return str(page.locator("[data-open]").get_attribute("href"))
 
 
 def test_the_run_page_catches_up_after_a_reconnect(signed_in: Callable[..., Page]) -> None:

@@ -103,12 +103,13 @@ def same_prompt(trajectory: Trajectory) -> list[Iteration]:
         )
     )[:MAX_RELATED]
     newest_first = [_iteration(number, list(members), trajectory) for number, members in groupby(same, _iteration_of)]
-    means = [iteration.mean for iteration in newest_first if iteration.mean is not None]
+    means = [round(iteration.mean, 1) for iteration in newest_first if iteration.mean is not None]  # as pages show them
     low, high = min(means, default=0.0), max(means, default=0.0)
+    step = (MAX_BAR - MIN_BAR) / (high - low or 1.0)
     return [
-        replace(iteration, height=MIN_BAR + (MAX_BAR - MIN_BAR) * (iteration.mean - low) / (high - low or 1.0))
-        if iteration.mean is not None
-        else iteration
+        iteration
+        if iteration.mean is None
+        else replace(iteration, height=MIN_BAR + step * (round(iteration.mean, 1) - low))
         for iteration in reversed(newest_first)
     ]
 

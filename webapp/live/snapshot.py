@@ -12,7 +12,6 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
     wall                       the newest wave of groups, train or eval; null before the first
                                iteration split groups: [group mean std kept
                                    members: [id slug turns status format_error]]
-    finished                   the 8 newest: id slug group member success end total_reward turns actions lost_at
     curves                     {name: [[iteration, value], …]} for CURVES; long ones in buckets: lowest, highest, last
     evaluations                iteration suite success success_low success_high prompts final
     alarm                      state message iteration; null before the first alarm
@@ -29,7 +28,7 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,7 +38,7 @@ from django.db.models import Count
 from webapp.runs import curves, echo_trap
 from webapp.runs.models import Run
 from webapp.trajectories.models import Group, Trajectory
-from webapp.trajectories.serialize import outcome_data, trajectory_data
+from webapp.trajectories.serialize import trajectory_data
 
 CURVES = (
     "reward/mean",
@@ -50,7 +49,6 @@ CURVES = (
     "sft/loss",
     "sft/heldout_loss",
 )
-FINISHED = 8
 NOTICES = 20
 
 
@@ -117,7 +115,6 @@ def heading(run: Run) -> dict[str, Any]:
 
 _NOT_DRAWN: dict[str, Any] = {
     "wall": None,
-    "finished": [],
     "curves": {},
     "evaluations": [],
     "alarms": [],
@@ -132,10 +129,8 @@ def snapshot(run: Run, *, inside: bool = True) -> dict[str, Any]:
     """Return the snapshot of the run at its present seq; without notices for visitors who are not `inside` the team."""
     with one_moment():
         run = Run.objects.with_alarm().defer("log_tail", "summary").get(pk=run.pk)
-        finished = _newest_finished(run)
         return heading(run) | {
             "wall": _wall(run),
-            "finished": [_finished(trajectory) for trajectory in finished],
             "curves": curves.by_iteration(run.pk, CURVES, run.iteration),
             "evaluations": list(
                 run.evaluations.order_by("time", "iteration").values(
@@ -144,7 +139,7 @@ def snapshot(run: Run, *, inside: bool = True) -> dict[str, Any]:
             ),
             **echo_trap.history(run),
             "evidence": echo_trap.evidence(run),
-            "stage": _stage(run, finished),
+            "stage": _stage(run),
             "notices": _notices(run) if inside else [],
         }
 
@@ -185,25 +180,9 @@ def _notices(run: Run) -> list[dict[str, Any]]:
     return [{"level": level, "message": message} for level, message in newest][::-1]
 
 
-def _newest_finished(run: Run) -> list[Trajectory]:
-    ended = run.trajectories.filter(superseded=False, finished_seq__isnull=False)
-    return list(ended.select_related("group").defer("group__prompt").order_by("-finished_seq")[:FINISHED])
-
-
-def _finished(trajectory: Trajectory) -> dict[str, Any]:
-    return {
-        "id": trajectory.key,
-        "slug": trajectory.slug,
-        "group": trajectory.group.number,
-        "member": trajectory.member,
-        **outcome_data(trajectory),
-        "turns": trajectory.turn_count,
-        "actions": trajectory.action_count,
-    }
-
-
-def _stage(run: Run, finished: Sequence[Trajectory]) -> dict[str, Any] | None:
-    """Return the trajectory being played, or else the last one in `finished` (the newest that ended)."""
-    current = run.trajectories.filter(superseded=False, status=Trajectory.Status.PLAYING).select_related("group")
-    newest = current.order_by("-last_seq").first() or next(iter(finished), None)
+def _stage(run: Run) -> dict[str, Any] | None:
+    """Return the trajectory being played, or else the newest that ended."""
+    current = run.trajectories.filter(superseded=False).select_related("group")
+    playing = current.filter(status=Trajectory.Status.PLAYING).order_by("-last_seq")
+    newest = playing.first() or current.filter(finished_seq__isnull=False).order_by("-finished_seq").first()
     return None if newest is None else trajectory_data(newest)

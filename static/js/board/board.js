@@ -4,7 +4,6 @@
  * new pieces, reuses their nodes and slides them. Boards are data: no game rules here.
  */
 
-import { drawCube } from "./cube.js";
 import { drawGround } from "./ground.js";
 import { describeLegend, drawSign, drawTones, readLegend } from "./legend.js";
 import { drawNumbers } from "./labelled_numbers.js";
@@ -73,6 +72,12 @@ export function parseGrid(board) {
     }),
   );
   return { ground, boxes, players, signs: {} };
+}
+
+/** Few boards are cubes: other pages do not load their drawing. @param {SVGElement} picture @param {GridBoard} board */
+async function addCube(picture, board) {
+  const { drawCube } = await import("./cube.js");
+  picture.querySelector(".ground")?.after(drawCube(board));
 }
 
 /** Cell of the player, if the board is a grid with one. @param {Board|undefined} board @returns {Cell|null} */
@@ -312,7 +317,6 @@ export class BoardView {
         [
           defs(this.head),
           drawGround(ground),
-          ...(board.theme === "rubiks_cube" ? [drawCube(board)] : []),
           ...(legend ? [drawTones(ground, legend, board.theme)] : []),
           svg("g", { class: "coordinates" }),
           this.trail,
@@ -321,6 +325,7 @@ export class BoardView {
         ],
       );
       this.host.replaceChildren(this.picture);
+      if (board.theme === "rubiks_cube") void addCube(this.picture, board);
       animate = false;
     }
     this.clearArrows();

@@ -5,9 +5,9 @@ import { Chart, evaluationLine, onIterations } from "../curves/chart.js";
 import { Player } from "../player/player.js";
 import { lostIndex, toAddress } from "../player/positions.js";
 import { copy } from "../ui/clipboard.js";
-import { html, need, setText } from "../ui/dom.js";
+import { need, setText } from "../ui/dom.js";
 import { fetchJson } from "../ui/fetch_json.js";
-import { number, ordinal, outcome, percent, place, plural, signed } from "../ui/formatting.js";
+import { number, ordinal, percent, plural } from "../ui/formatting.js";
 import { onKey } from "../ui/shortcuts.js";
 import { alarmBands, showEchoTrap } from "./echo_trap.js";
 import { locate, reduce } from "./reducer.js";
@@ -202,7 +202,6 @@ export class LivePage {
       this.reel.tick(reels ? reelIteration(this.state) : null);
       this.#showWall(this.connection === "live" ? this.progress.learning(state) : new Set());
       this.#showStage();
-      this.#showFinished();
       this.#showCurves();
       showEchoTrap(this.state, this.drawn);
     }
@@ -300,30 +299,6 @@ export class LivePage {
       : `${puzzle[0].toUpperCase()}${puzzle.slice(1)} · attempt ${ordinal(member)}`;
   }
 
-  #showFinished() {
-    if (this.state.finished === this.drawn.finished) return;
-    need(document, "[data-finished]").replaceChildren(
-      ...this.state.finished.map((result) =>
-        html("li", {}, [
-          html(
-            "a",
-            {
-              href: result.slug ? `/t/${result.slug}` : null,
-              class: result.success ? "won" : result.success === false ? "lost" : "cut",
-            },
-            [
-              html("span", { class: "where number" }, [place(result.group, result.member)]),
-              html("span", { class: "what" }, [outcome(result)]),
-              html("span", { class: "reward number" }, [
-                result.total_reward === null ? "" : signed(result.total_reward),
-              ]),
-            ],
-          ),
-        ]),
-      ),
-    );
-  }
-
   #showCurves() {
     const { state, drawn, charts } = this;
     if (
@@ -357,13 +332,13 @@ export class LivePage {
     ]);
     charts.reward.show([
       { label: "Mean reward", color: this.color, points: points("reward/mean") },
-      { label: "Spread within groups", color: "--warn", points: points("reward/in_group_std") },
+      { label: "Spread within groups", color: "--soft", points: points("reward/in_group_std") },
     ]);
     charts.entropy.show([{ label: "Entropy", color: this.color, points: points("entropy/mean") }]);
     charts.gradient.show([{ label: "Gradient norm", color: "--soft", points: points("policy/grad_norm") }]);
     charts.imitation.show([
       { label: "Imitation loss", color: this.color, points: points("sft/loss") },
-      { label: "On held-out demonstrations", color: "--warn", points: points("sft/heldout_loss") },
+      { label: "On held-out demonstrations", color: "--soft", points: points("sft/heldout_loss") },
     ]);
     for (const [name, chart] of Object.entries(charts)) {
       chart.root.hidden = !chart.lines.length && (name === "imitation" || (state.run.recorded && hasEnded(state)));

@@ -10,7 +10,6 @@ import { compress, strideOf } from "../curves/series.js";
 /** @typedef {import("../types.js").Wall} Wall */
 /** @typedef {import("../types.js").Member} Member */
 
-const MAX_FINISHED = 8;
 const MAX_NOTICES = 20;
 const MAX_ALARMS = 12;
 const MAX_REWINDS = 6;
@@ -211,7 +210,6 @@ function endStatus(event) {
 
 /** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */
 function finished(state, event) {
-  const at = locate(state.wall, event.trajectory);
   const status = endStatus(event);
   const wall = withMember(state.wall, event.trajectory, (member) => ({
     ...member,
@@ -227,17 +225,7 @@ function finished(state, event) {
   };
   const stage =
     state.stage !== null && state.stage.id === event.trajectory ? { ...state.stage, ...result } : state.stage;
-  if (!at || !state.wall) return { wall, stage };
-  const entry = {
-    id: event.trajectory,
-    slug: state.wall.groups[at.row].members[at.member].slug,
-    group: at.group,
-    member: at.member,
-    ...result,
-    turns: event.turns,
-    actions: event.actions,
-  };
-  return { wall, stage, finished: [entry, ...state.finished].slice(0, MAX_FINISHED) };
+  return { wall, stage };
 }
 
 /** @param {Wall|null} wall @param {Event} event */

@@ -2,7 +2,6 @@
 /** Formatting of numbers and states, as in webapp/core/formatting.py. Pure functions, no DOM. */
 
 /** @typedef {import("../types.js").Phase} Phase */
-/** @typedef {import("../types.js").Finished} Finished */
 /** @typedef {import("../types.js").Member} Member */
 
 export const STATES = /** @type {Record<string, string>} */ ({
@@ -209,7 +208,7 @@ function phaseShare(phase) {
  * @param {Phase} phase
  * @returns {Array<{name: string, share: number, done: number}>}
  */
-export function iterationParts(phase) {
+function iterationParts(phase) {
   const shares = phase.iteration_shares ?? { rollout: 0.4, update: 0.6 };
   const current = ITERATION_PHASES.indexOf(phase.phase);
   // in the order in which they happen: the database does not keep the order of an object's keys

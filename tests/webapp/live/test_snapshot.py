@@ -20,7 +20,7 @@ def test_a_run_that_has_not_started_has_an_empty_page(run: Run) -> None:
     page = snapshot(run)
     assert (page["seq"], page["attempt"], page["state"]) == (0, 0, "queued")
     assert page["phase"] is page["wall"] is page["stage"] is page["alarm"] is page["run"]["started_at"] is None
-    assert page["finished"] == page["evaluations"] == page["notices"] == page["alarms"] == page["rewinds"] == []
+    assert page["evaluations"] == page["notices"] == page["alarms"] == page["rewinds"] == []
     assert not any(page["evidence"].values())
     assert page["curves"] == {name: [] for name in CURVES}
 
@@ -50,7 +50,6 @@ def test_during_a_rollout_the_page_shows_active_trajectories(run: Run, tmp_path:
         ("d", "waiting", 0, False),
     ]
     assert page["wall"]["groups"][0]["members"][0]["slug"] == slugs["a"]
-    assert [entry["id"] for entry in page["finished"]] == ["c", "1-1-1", "1-1-0", "1-0-1", "1-0-0"]
     assert (page["stage"]["id"], page["stage"]["success"], page["stage"]["hint"]["distance"]) == ("b", None, 1)
     assert page["stage"]["turns"][0]["thought"] == "I push."
     assert not {"seq", "time", "type", "trajectory"} & page["stage"]["turns"][0].keys()
@@ -84,7 +83,6 @@ def test_the_snapshot_excludes_replaced_iterations(run: Run, tmp_path: Path) -> 
     page = snapshot(run)
     assert page["attempt"] == 2
     assert [group["group"] for group in page["wall"]["groups"]] == [0]
-    assert {entry["id"][0] for entry in page["finished"]} == {"1"}
     assert page["curves"]["reward/mean"] == [[1, 0.1]]
 
 
