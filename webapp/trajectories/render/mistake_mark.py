@@ -1,4 +1,5 @@
-"""A mistake on the picture of a grid: red frame and glyph at the box or player, dashed arrow of the better move.
+"""A mistake on the picture of a grid: red frame and glyph at the box or player, and a dashed arrow of the better
+move from the place where the player stood.
 
 Matches static/js/board/mistake_overlay.js in the light theme.
 """
@@ -6,7 +7,7 @@ Matches static/js/board/mistake_overlay.js in the light theme.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import hypot
+from math import cos, hypot, sin, tau
 
 from webapp.trajectories.render.board import Canvas
 from webapp.trajectories.render.mistake_label import Mark, colour_of
@@ -15,6 +16,7 @@ from webapp.trajectories.render.text import write
 
 DIRECTIONS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 DASH, GAP = 0.13, 0.09
+DOTS = 16
 
 
 def overlay(mark: Mark) -> Callable[[Canvas], None]:
@@ -27,11 +29,20 @@ def overlay(mark: Mark) -> Callable[[Canvas], None]:
         step = DIRECTIONS.get(mark["better"][0].lower()) if mark["better"] else None
         if step and mark["origin"]:
             row, column = mark["origin"]
+            if [row, column] not in mark["cells"]:
+                _dotted_circle(canvas, column + 0.5, row + 0.5)
             _arrow(canvas, column + 0.5, row + 0.5, step)
         for row, column in mark["cells"]:
             _badge(canvas, column, row, mark["glyph"], colour)
 
     return draw
+
+
+def _dotted_circle(canvas: Canvas, x: float, y: float) -> None:
+    """Where the player stood before the move, if it is no longer there."""
+    for number in range(DOTS):
+        angle = tau * number / DOTS
+        canvas.disc(x + 0.28 * cos(angle), y + 0.28 * sin(angle), 0.025, INK)
 
 
 def _arrow(canvas: Canvas, x: float, y: float, step: tuple[int, int]) -> None:

@@ -63,6 +63,13 @@ def test_a_fixed_prompt_is_followed_through_all_evaluations_of_its_suite(story_r
     assert [each.mean for each in again] == [*rewards[:2], None], "the last one was interrupted"
 
 
+def test_means_that_are_written_alike_have_bars_of_one_height(story_run: Run) -> None:
+    for key, reward in (("fixed-0-1-0", -1.04), ("fixed-2-1-0", -0.96), ("fixed-4-1-0", 10.2)):
+        Trajectory.objects.filter(run=story_run, key=key).update(total_reward=reward, rewarded=True)
+    low, still_low, high = same_prompt(one(story_run, "fixed-2-1-0"))
+    assert low.height == still_low.height < high.height
+
+
 def test_training_groups_with_the_same_seed_are_found_with_all_members(story_run: Run) -> None:
     again = same_prompt(one(story_run, "train-3-1-2"))
     assert [each.iteration for each in again] == [1, 2, 3, 4, 5, 6]
