@@ -58,3 +58,16 @@ def test_letter_keys_play_except_in_a_text_field(signed_in: Callable[..., Page])
     expect(page.get_by_label("Your answer")).to_have_value("who knows")
     page.keyboard.press("Enter")
     expect(page.locator(".game .outcome, .game-said").first).not_to_be_empty()
+
+
+def test_a_click_on_a_cell_of_a_sudoku_begins_the_answer(signed_in: Callable[..., Page]) -> None:
+    page = signed_in()
+    page.goto("/environments/Sudoku")
+    frame = page.locator("#play-board svg").bounding_box()
+    assert frame is not None
+    page.mouse.click(frame["x"] + 0.1 * frame["width"] + 1.5 * 0.2 * frame["width"], frame["y"] + 0.2 * frame["height"])
+    answer = page.locator("#play-typed")
+    expect(answer).to_have_value("r1c2=")
+    expect(answer).to_be_focused()
+    page.mouse.click(frame["x"] + 2, frame["y"] + 2)  # the frame is no cell
+    expect(answer).to_have_value("r1c2=")

@@ -97,6 +97,8 @@ def test_turns_show_responses_calls_and_results_whole(
     page = made.new_page()
     page.goto(f"{ORIGIN}/t/{chat.slug}")
     page.locator("html.ready").wait_for()
+    expect(page.locator(".turn:visible")).to_have_count(3)  # a dialogue without anything to draw is shown whole
+    expect(page.locator("[data-board]")).to_be_hidden()
     assert texts(page, ".response-text") == ["I look it up and count.", TABLE, "You are welcome."]
     assert texts(page, ".thought") == ["The second call failed, but I know Oro."]
     assert texts(page, ".call-text")[0] == "search(moons of Tavi)"

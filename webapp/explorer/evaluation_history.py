@@ -20,7 +20,7 @@ REFERENCES = {"solver": "success_best_play", "random moves": "success_random_pla
 
 
 @dataclass(frozen=True)
-class Frame:
+class EvaluationFrame:
     """One evaluation on the wall: a character for each puzzle, 1 for solved, 0 for failed, – for not played."""
 
     iteration: int
@@ -28,7 +28,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceLevel:
     """A line of the chart that no training moves; `top` is its distance from the top in percent."""
 
     label: str
@@ -53,10 +53,10 @@ class EvaluationHistory:
 
     evaluations: Sequence[Evaluation]
     gain: Gain | None
-    frames: Sequence[Frame]
+    frames: Sequence[EvaluationFrame]
     slugs: Sequence[str]
     numbers: Sequence[int]
-    references: Sequence[Reference]
+    references: Sequence[ReferenceLevel]
 
     @property
     def puzzles(self) -> list[tuple[int, str]]:
@@ -87,13 +87,16 @@ class EvaluationHistory:
         return {"frames": [[frame.iteration, frame.solved] for frame in self.frames]}
 
 
-def frames_of(plays: Mapping[int, Mapping[PuzzleKey, PuzzlePlay]], keys: Sequence[PuzzleKey]) -> list[Frame]:
+def frames_of(plays: Mapping[int, Mapping[PuzzleKey, PuzzlePlay]], keys: Sequence[PuzzleKey]) -> list[EvaluationFrame]:
     """A frame for each evaluation. One of several attempts at a puzzle counts as solved from a half on."""
 
     def sign(play: PuzzlePlay | None) -> str:
         return "–" if play is None else str(int(play.solved >= 0.5))
 
-    return [Frame(iteration, "".join(sign(plays[iteration].get(key)) for key in keys)) for iteration in sorted(plays)]
+    return [
+        EvaluationFrame(iteration, "".join(sign(plays[iteration].get(key)) for key in keys))
+        for iteration in sorted(plays)
+    ]
 
 
 def thinned(iterations: Sequence[int], most: int = MAX_FRAMES) -> set[int]:
@@ -124,9 +127,9 @@ def history_of(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHistory
     )
 
 
-def _references(run: Run, suite: str) -> list[Reference]:
+def _references(run: Run, suite: str) -> list[ReferenceLevel]:
     names = {f"eval/{suite}/{metric}": label for label, metric in REFERENCES.items()}
     values = dict(
         MetricPoint.objects.filter(run=run, name__in=names).order_by("iteration").values_list("name", "value")
     )
-    return [Reference(label, values[name]) for name, label in names.items() if name in values]
+    return [ReferenceLevel(label, values[name]) for name, label in names.items() if name in values]

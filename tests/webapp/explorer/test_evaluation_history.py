@@ -8,7 +8,14 @@ from django.utils import timezone
 
 from tests.webapp.conftest import run
 from tests.webapp.explorer.scripted_run import story, write_story
-from webapp.explorer.evaluation_history import MAX_FRAMES, Frame, Reference, frames_of, history_of, thinned
+from webapp.explorer.evaluation_history import (
+    MAX_FRAMES,
+    EvaluationFrame,
+    ReferenceLevel,
+    frames_of,
+    history_of,
+    thinned,
+)
 from webapp.explorer.run_result import PuzzlePlay
 from webapp.runs.models import Evaluation, MetricPoint, Run
 from webapp.trajectories.models import Trajectory
@@ -22,7 +29,7 @@ def test_a_frame_has_a_sign_for_each_puzzle_and_a_gap_where_it_was_not_played() 
         8: {first: PuzzlePlay(1.0, "b"), second: PuzzlePlay(0.25, "c")},
         0: {first: PuzzlePlay(0.5, "a")},
     }
-    assert frames_of(plays, [first, second]) == [Frame(0, "1–"), Frame(8, "10")]
+    assert frames_of(plays, [first, second]) == [EvaluationFrame(0, "1–"), EvaluationFrame(8, "10")]
 
 
 def test_many_evaluations_are_thinned_out_evenly_with_both_ends() -> None:
@@ -54,7 +61,7 @@ def test_the_history_of_a_suite_is_read_from_its_evaluations_and_attempts(run: R
     assert {len(frame.solved) for frame in history.frames} == {len(history.puzzles)}
     assert history.gain is not None
     assert (history.gain.first.iteration, history.gain.last.iteration) == (0, 4)
-    assert history.references == [Reference("random moves", 0.125)]
+    assert history.references == [ReferenceLevel("random moves", 0.125)]
     assert history.references[0].top == 87.5
     newest = Trajectory.objects.get(slug=history.slugs[0])
     assert (newest.iteration, newest.group.number) == (4, history.numbers[0])

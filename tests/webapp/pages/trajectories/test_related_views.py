@@ -65,7 +65,9 @@ def test_a_fixed_prompt_is_followed_through_all_evaluations_of_its_suite(story_r
 
 def test_means_that_are_written_alike_have_bars_of_one_height(story_run: Run) -> None:
     for key, reward in (("fixed-0-1-0", -1.04), ("fixed-2-1-0", -0.96), ("fixed-4-1-0", 10.2)):
-        Trajectory.objects.filter(run=story_run, key=key).update(total_reward=reward, rewarded=True)
+        Trajectory.objects.filter(run=story_run, key=key).update(
+            total_reward=reward, rewarded=True, status=Trajectory.Status.FAILED
+        )
     low, still_low, high = same_prompt(one(story_run, "fixed-2-1-0"))
     assert low.height == still_low.height < high.height
 
