@@ -87,7 +87,8 @@ def test_the_board_grows_with_the_window(site: Site, size: str, least: int, most
         assert least <= board["width"] <= most, path
         assert board["width"] == board["height"]
         assert board["y"] + board["height"] <= SIZES[size]["height"], "it is above the fold"
-        assert abs(box(page, ".brand")["x"] - box(page, "h1")["x"]) < 1, "navigation and content begin on one line"
+        title = box(page, ".run-colour, .trajectory-head h1")
+        assert abs(box(page, ".brand")["x"] - title["x"]) < 1, "navigation and content begin on one line"
         assert page.evaluate("window.shifted ?? 0") < MAX_SHIFT
         labels = page.locator(".board .coordinates text").all_inner_texts()
         assert labels, "rows and columns are numbered"

@@ -87,6 +87,7 @@ export class Player {
     this.list.replaceChildren(...trajectory.turns.map((turn) => this.#renderTurn(turn)));
     const chat = isChat(trajectory, this.positions);
     this.root.classList.toggle("chat", chat);
+    this.root.classList.add("drawn");
     if (chat) for (const state of this.list.querySelectorAll(STATE)) state.open = true;
     this.hits.mark(this.list.querySelectorAll(".thought, .response-text, .turn-rest pre, .chip"));
     this.tokens?.show(trajectory.turns);
