@@ -221,8 +221,6 @@ class ChartSpec:
     summary: Summary | None = None
     suite: str = ""
     """The evaluation suite it was measured in."""
-    watched: str = ""
-    """Title of the Echo Trap's signal that is derived from it, where the run has that."""
 
     @property
     def unit_words(self) -> str:
@@ -320,9 +318,7 @@ def sections(names: Iterable[str], summaries: Mapping[str, Summary] | None = Non
             continue
         spec = described(name)
         suite = name.split("/")[1] if name.startswith("eval/") else ""
-        signal = SIGNAL_OF.get(name)
-        watched = described(signal).title if signal is not None and signal in available else ""
-        chart = ChartSpec(spec, _partners(name, available), summaries.get(name), suite, watched)
+        chart = ChartSpec(spec, _partners(name, available), summaries.get(name), suite)
         by_section[spec.section].append(chart)
     return [
         ChartSection(key, TITLES.get(key, key.capitalize()), by_section[key])
@@ -333,12 +329,6 @@ def sections(names: Iterable[str], summaries: Mapping[str, Summary] | None = Non
 
 OVERVIEW = ("reward/mean", "entropy/mean", "reward/in_group_std")
 """Charts at the top of the page, after the evaluation's success."""
-SIGNAL_OF = {
-    "reward/mean": "echo_trap/reward",
-    "entropy/mean": "echo_trap/entropy",
-    "reward/in_group_std": "echo_trap/spread",
-}
-"""Signal of the Echo Trap detector that is derived from a metric, and drawn with it at the top of the page."""
 
 
 def split_overview(sections: Sequence[ChartSection], suite: str) -> tuple[list[ChartSpec], list[ChartSection]]:
@@ -369,7 +359,6 @@ def catalog(sections: Sequence[ChartSection]) -> dict[str, dict[str, Any]]:
             "partners": chart.partners,
         }
         | ({"bad": BAD_SIDE[chart.spec.name]} if chart.spec.name in BAD_SIDE else {})
-        | ({"signal": SIGNAL_OF[chart.spec.name]} if chart.watched else {})
         for section in sections
         for chart in section.charts
     }

@@ -443,7 +443,7 @@ export class Chart {
 
   #enterWords() {
     if (this.onEnlarge) return ", Enter enlarges the chart";
-    return this.onPick ? ", Enter opens the iteration's trajectories" : "";
+    return this.onPick ? ", Enter opens the iteration's attempts" : "";
   }
 
   get height() {

@@ -17,7 +17,6 @@ import { formatOf } from "./units.js";
  * @property {Record<string, string>} partners low and high: ends of its interval; best and random: reference lines;
  *   limit: of the Echo Trap's signal
  * @property {string} [bad] side of the limit
- * @property {string} [signal] the Echo Trap's signal that is derived from it
  */
 
 /**
@@ -36,7 +35,6 @@ import { formatOf } from "./units.js";
  * @typedef {object} Plan
  * @property {string[]} names metrics, the first one on the left axis
  * @property {boolean} own each metric on its own axis
- * @property {boolean} watched with the Echo Trap's signal and its limit on the right axis
  */
 
 /** @typedef {Record<string, Record<string, Point[]>>} Curves run → metric → points */
@@ -49,10 +47,8 @@ const COLORS = 8;
  * @param {Plan} plan
  * @param {Record<string, Metric>} catalog
  */
-export function namesOf({ names, watched }, catalog) {
-  const signals = watched ? names.flatMap((name) => catalog[name]?.signal ?? []) : [];
-  const drawn = [...names, ...signals];
-  return [...new Set(drawn.flatMap((name) => [name, ...Object.values(catalog[name]?.partners ?? {})]))];
+export function namesOf({ names }, catalog) {
+  return [...new Set(names.flatMap((name) => [name, ...Object.values(catalog[name]?.partners ?? {})]))];
 }
 
 /**
@@ -88,12 +84,7 @@ export function linesOf(plan, curves, sources, catalog, { average, smoothing }) 
   if (!single || plan.names.length > 1) return lines;
   const [name] = plan.names;
   const own = curves[shown[0]?.slug] ?? {};
-  return [
-    ...lines,
-    ...referencesOf(own, catalog[name]),
-    ...limitsOf(own, catalog[name], ""),
-    ...(plan.watched ? signalOf(own, catalog, catalog[name]?.signal) : []),
-  ];
+  return [...lines, ...referencesOf(own, catalog[name]), ...limitsOf(own, catalog[name])];
 }
 
 /** Runs that are drawn as one line. @param {Source[]} sources @param {boolean} average @returns {Source[][]} */
@@ -173,37 +164,12 @@ function referencesOf(own, metric) {
   });
 }
 
-/** @param {Record<string, Point[]>} own @param {Metric|undefined} metric @param {string} scale @returns {Line[]} */
-function limitsOf(own, metric, scale) {
+/** @param {Record<string, Point[]>} own @param {Metric|undefined} metric @returns {Line[]} */
+function limitsOf(own, metric) {
   const bounds = own[metric?.partners.limit ?? ""] ?? [];
   if (!bounds.length) return [];
-  const on = scale ? { scale, unit: "" } : {};
   /** @type {Line} */
-  const limit = { label: "Limit", color: "--bad", dash: [5, 3], points: bounds, plain: true, quiet: true, ...on };
+  const limit = { label: "Limit", color: "--bad", dash: [5, 3], points: bounds, plain: true, quiet: true };
   if (metric?.bad !== "beyond") return [limit];
   return [limit, { ...limit, label: "Lower limit", points: bounds.map(([at, x, value]) => [at, x, -value]) }];
-}
-
-/**
- * The Echo Trap's signal with its limit, on the right axis.
- * @param {Record<string, Point[]>} own
- * @param {Record<string, Metric>} catalog
- * @param {string|undefined} name
- * @returns {Line[]}
- */
-function signalOf(own, catalog, name) {
-  const points = name ? (own[name] ?? []) : [];
-  if (!name || !points.length) return [];
-  /** @type {Line} */
-  const line = {
-    label: catalog[name].title,
-    color: "--warn",
-    points,
-    plain: true,
-    quiet: true,
-    faint: true,
-    scale: "signal",
-    unit: "",
-  };
-  return [line, ...limitsOf(own, catalog[name], "signal")];
 }

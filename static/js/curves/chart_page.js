@@ -94,11 +94,7 @@ export class ChartPage {
    * @returns {Card}
    */
   add(root, large = false) {
-    const plan = {
-      names: named(root),
-      own: root.dataset.own !== undefined,
-      watched: root.dataset.watched !== undefined,
-    };
+    const plan = { names: named(root), own: root.dataset.own !== undefined };
     const unit = this.catalog[plan.names[0]]?.unit ?? "";
     /** @type {Card} */
     const card = {

@@ -219,9 +219,7 @@ def test_the_overview_comes_first_and_constants_are_folded(run: Run, who: Visito
         "one value is no constant"
     )
     assert flat[0].range_words.startswith("constant at 50.0")
-    catalog = curves.catalog(everything)
-    assert catalog["entropy/mean"]["signal"] == "echo_trap/entropy"
-    assert "signal" not in catalog["reward/mean"], "this run has no such signal"
+    assert curves.catalog(everything)["echo_trap/entropy"]["partners"] == {"limit": "echo_trap/entropy_limit"}
     assert curves.extent(summaries.values()) == {"first": 0, "iteration": 2, "tokens": 200, "seconds": 0.5}
     page = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
     assert contains(page, "1 flat metric")

@@ -1,4 +1,4 @@
-"""Lines of a chart: mean over seeds, several metrics on their own axes, the Echo Trap's signal; saved charts; units."""
+"""Lines of a chart: mean over seeds, several metrics on their own axes, limits; saved charts; units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from tests.webapp.javascript import evaluate
 
 CATALOG = {
-    "reward/mean": {"title": "Mean reward", "unit": "", "partners": {}, "signal": "echo_trap/reward"},
+    "reward/mean": {"title": "Mean reward", "unit": "", "partners": {}},
     "echo_trap/reward": {"title": "Reward drop", "unit": "", "partners": {"limit": "echo_trap/reward_limit"}},
     "system/memory_bytes": {"title": "Memory", "unit": "bytes", "partners": {}},
     "eval/Lake/success": {"title": "Success", "unit": "share", "partners": {"best": "best", "random": "random"}},
@@ -39,7 +39,7 @@ def test_the_mean_over_seeds_interpolates_and_has_the_sample_deviation() -> None
 
 def test_runs_that_differ_in_their_seed_become_one_line_with_a_band() -> None:
     curves = {slug: {"reward/mean": [[1, 1, value]]} for slug, value in (("a", 1), ("b", 3), ("c", 5))}
-    plan = {"names": ["reward/mean"], "own": False, "watched": False}
+    plan = {"names": ["reward/mean"], "own": False}
     runs = [source("a", "x"), source("b", "x"), source("c")]
     assert [line["label"] for line in lines(plan, curves, runs)] == ["a", "b", "c"]
     mean, single = lines(plan, curves, runs, average=True)
@@ -51,7 +51,7 @@ def test_runs_that_differ_in_their_seed_become_one_line_with_a_band() -> None:
 
 def test_several_metrics_of_a_run_differ_in_colour_and_may_have_their_own_axes() -> None:
     curves = {"a": {"reward/mean": [[1, 1, 1]], "system/memory_bytes": [[1, 1, 2e9]]}}
-    plan = {"names": ["reward/mean", "system/memory_bytes"], "own": True, "watched": True}
+    plan = {"names": ["reward/mean", "system/memory_bytes"], "own": True}
     first, second = lines(plan, curves, [source("a")])
     assert (first["color"], first.get("scale")) == ("--run-1", None)
     assert (second["color"], second["scale"], second["unit"]) == ("--run-2", "y1", "bytes")
@@ -61,7 +61,7 @@ def test_several_metrics_of_a_run_differ_in_colour_and_may_have_their_own_axes()
 
 def test_success_is_drawn_between_the_best_and_random_play() -> None:
     curves = {"a": {"eval/Lake/success": [[0, 0, 0.3]], "best": [[0, 0, 0.5]], "random": [[0, 0, 0.2]]}}
-    plan = {"names": ["eval/Lake/success"], "own": False, "watched": False}
+    plan = {"names": ["eval/Lake/success"], "own": False}
     success, best, random = lines(plan, curves, [source("a")])
     assert success["points"] == [[0, 0, 0.3]]
     assert (best["label"], best["points"], best["quiet"]) == ("Best play", [[0, 0, 0.5]], True)
@@ -70,19 +70,13 @@ def test_success_is_drawn_between_the_best_and_random_play() -> None:
     assert [line["label"] for line in alone] == ["Success"], "runs of earlier versions have no such metrics"
 
 
-def test_a_watched_metric_is_drawn_with_the_echo_traps_signal_and_its_limit() -> None:
-    curves = {
-        "a": {
-            "reward/mean": [[1, 1, 1]],
-            "echo_trap/reward": [[1, 1, 0.5]],
-            "echo_trap/reward_limit": [[1, 1, 2]],
-        }
-    }
-    plan = {"names": ["reward/mean"], "own": False, "watched": True}
-    assert [line["label"] for line in lines(plan, curves, [source("a")])] == ["Mean reward", "Reward drop", "Limit"]
-    assert [line["label"] for line in lines(plan | {"watched": False}, curves, [source("a")])] == ["Mean reward"]
-    names = evaluate("curves/chart_lines.js", "namesOf(data[0], data[1])", [plan, CATALOG])
-    assert names == ["reward/mean", "echo_trap/reward", "echo_trap/reward_limit"]
+def test_a_signal_of_the_echo_trap_is_drawn_with_its_limit_and_other_metrics_without() -> None:
+    points = {"reward/mean": [[1, 1, 1]], "echo_trap/reward": [[1, 1, 0.5]], "echo_trap/reward_limit": [[1, 1, 2]]}
+    plans = [{"names": [name], "own": False} for name in ("echo_trap/reward", "reward/mean")]
+    found = [[line["label"] for line in lines(plan, {"a": points}, [source("a")])] for plan in plans]
+    assert found == [["Reward drop", "Limit"], ["Mean reward"]]
+    names = [evaluate("curves/chart_lines.js", "namesOf(data[0], data[1])", [plan, CATALOG]) for plan in plans]
+    assert names == [["echo_trap/reward", "echo_trap/reward_limit"], ["reward/mean"]]
 
 
 def test_saved_charts_survive_what_was_not_written_by_this_page() -> None:

@@ -47,7 +47,6 @@ export function bindEnlarged(board, dialog, { subtitle, csv }) {
         class: "chart large",
         "data-metrics": JSON.stringify(plan.names),
         "data-own": plan.own,
-        "data-watched": plan.watched,
       },
       [
         html("div", { class: "chart-head" }, [html("span", { class: "value", "data-value": true })]),
@@ -110,17 +109,13 @@ export function bindEnlarged(board, dialog, { subtitle, csv }) {
   }
 
   function legend() {
-    const lines = (card?.chart.lines ?? []).flatMap((line) => {
-      if (line.scale !== "signal") return line.quiet ? [] : [line];
-      if (line.label === "Lower limit") return [];
-      return [{ ...line, label: line.label === "Limit" ? "its limit" : `Echo Trap: ${line.label} (right axis)` }];
-    });
+    const lines = (card?.chart.lines ?? []).filter((line) => !line.quiet);
     showLegend(need(dialog, "[data-legend]"), lines.length > 1 ? lines : []);
   }
 
   /** @param {Partial<Plan>} changed */
   function change(changed) {
-    open({ ...plan(), watched: false, ...changed });
+    open({ ...plan(), ...changed });
   }
 
   function limit() {
@@ -200,7 +195,7 @@ export function bindEnlarged(board, dialog, { subtitle, csv }) {
       ?.split(",")
       .filter((name) => name in board.catalog) ?? [];
   const axes = new URLSearchParams(location.search).get("axes");
-  if (asked.length) open({ names: asked.slice(0, MAX_METRICS), own: axes === "own", watched: false });
+  if (asked.length) open({ names: asked.slice(0, MAX_METRICS), own: axes === "own" });
 }
 
 /** @param {HTMLSelectElement} select @param {ChartPage} board */

@@ -21,7 +21,7 @@ export function bindTools(board, options) {
   bindToolbar(board, document);
   bindEnlarged(board, /** @type {HTMLDialogElement} */ (need(document, "[data-chart-dialog]")), options);
   need(document, "[data-combine]").addEventListener("click", () => {
-    board.onEnlarge({ names: [Object.keys(board.catalog)[0]], own: false, watched: false });
+    board.onEnlarge({ names: [Object.keys(board.catalog)[0]], own: false });
     need(document, "[data-more-metrics]").focus();
   });
 }
