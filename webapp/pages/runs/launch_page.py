@@ -76,7 +76,7 @@ def form_facts(
         "differences": summary.differences(settings),
         "problems": _problems_in_words(plan.errors, settings),
         "option_errors": {name: text for name, text in plan.errors.items() if name in OPTION_LABELS},
-        "capacity": plan.wait,
+        "capacity": plan.wait(signed_in(request)),
         "devices": plan.capacity.devices,
         "planned": plan.runs,
         "launch_word": _launch_word(plan),

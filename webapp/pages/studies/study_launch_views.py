@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from trainer.config.files import preset_names
 from trainer.metrics import registry
 from trainer.studies import catalogue
-from webapp.core import formatting, ids
+from webapp.core import ids
 from webapp.core.database import database_now
 from webapp.core.quotas import QuotaExceeded, quota
 from webapp.pages.studies.study_form import ROWS, CheckedStudy, FormRefused, check_study
@@ -100,17 +100,17 @@ def _facts(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team
     except FormRefused as refusal:
         return {"errors": refusal.errors}
     plan, launch, author = checked.plan, checked.launch, signed_in(request)
-    seconds = estimates.expected_seconds(author, list(configs_of(plan)))
+    time = estimates.expected_time(author, list(configs_of(plan)))
     return {
         "size": count_words(plan, checked.spec),
-        "time": f"about {formatting.duration(seconds)}" if seconds else "",
+        "time": time.text if time else "",
         "arms": plan.arms[:MAX_LISTED],
         "more_arms": max(0, len(plan.arms) - MAX_LISTED),
         "default_title": plan.title[:MAX_TITLE_LENGTH],
         "planned": launch.runs,
         "warnings": launch.warnings,
         "figures": launch.figures(author),
-        "capacity": launch.wait,
+        "capacity": launch.wait(author),
         "devices": launch.capacity.devices,
     }
 

@@ -90,7 +90,7 @@ def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
     shape = model_shape(config.policy.model, config.policy.revision)
     paces = _paces(recorded, config.policy.model, shape.parameters if shape else parameters)
     lengths = token_lengths(recorded, config)
-    if DEMO in recorded:
+    if DEMO in recorded and lengths.trajectory is not None:
         lengths = replace(lengths, basis="the share of the limit that the demo uses")
     return [
         _tokens(config, lengths),
@@ -208,18 +208,28 @@ def _tokens(config: RunConfig, lengths: TokenLengths) -> Figure:
         bound = f"at most {formatting.large(most)}"
         how = f"{played} of {lengths.trajectory:,.0f} tokens, {lengths.basis}; {bound}."
         return Figure("Sampled tokens", f"about {formatting.large(likely)}", how)
-    return Figure("Sampled tokens", f"at most {formatting.large(most)}", f"{played}, each turn at its token limit.")
+    how = f"{played}, each turn at its token limit.{_no_run_in(config)}"
+    return Figure("Sampled tokens", f"at most {formatting.large(most)}", how)
+
+
+def _no_run_in(config: RunConfig) -> str:
+    """Why there is only an upper bound; empty for kinds that the recorded demonstrations predict."""
+    if config.kind == "sft" or config.hosted.url:
+        return ""
+    return f" Unknown in this environment: no run in {config.environment.name} is recorded yet."
 
 
 def _times(config: RunConfig, paces: Sequence[RecordedPace], lengths: TokenLengths) -> list[Figure]:
     if paces:
-        steps = config.warmup_steps
+        steps, bounded = config.warmup_steps, lengths.trajectory is None and config.kind != "sft"
         warmup = f" Includes {formatting.plural(steps, 'step')} on demonstrations." if steps else ""
         return [
             Figure(
                 f"Time on {pace.device}" if pace.runs else "Time",
-                _duration(_seconds(config, pace, lengths), pace.range),
-                _basis(pace) + warmup,
+                _at_most(_seconds(config, pace, lengths), pace.range)
+                if bounded
+                else _duration(_seconds(config, pace, lengths), pace.range),
+                _basis(pace) + warmup + (_no_run_in(config) if bounded else ""),
             )
             for pace in paces[:3]
         ]
@@ -232,6 +242,11 @@ def _duration(seconds: float, factor: float) -> str:
     if factor == 1:
         return about
     return f"{about} ({formatting.duration(seconds / factor)} to {formatting.duration(seconds * factor)})"
+
+
+def _at_most(seconds: float, factor: float) -> str:
+    """For example “at most 20 min”."""
+    return f"at most {formatting.duration(seconds * factor)}"
 
 
 def _basis(pace: RecordedPace) -> str:
@@ -248,22 +263,41 @@ def _basis(pace: RecordedPace) -> str:
     return f"{runs} of a model with {size}, scaled to the size of this one: {speeds}."
 
 
-def expected_seconds(user: Any, configs: Sequence[RunConfig]) -> float | None:
+@dataclass(frozen=True)
+class ExpectedTime:
+    """Time of one run, or of several one after the other.
+
+    Attributes:
+        at_most: whether it is an upper bound, as no run in an environment is recorded.
+    """
+
+    seconds: float
+    at_most: bool = False
+
+    @property
+    def text(self) -> str:
+        """E.g. “about 35 min”, “at most 2 h”."""
+        return f"{'at most' if self.at_most else 'about'} {formatting.duration(self.seconds)}"
+
+
+def expected_time(user: Any, configs: Sequence[RunConfig]) -> ExpectedTime | None:
     """Time of these runs one after the other, on the device with most recorded runs; None if one is unknown.
 
     Three queries, and those that find the size of each model.
     """
-    return seconds_given(recorded_work(user), configs)
+    return time_given(recorded_work(user), configs)
 
 
-def seconds_given(recorded: Sequence[RecordedWork], configs: Sequence[RunConfig], *, gpu: bool = False) -> float | None:
+def time_given(
+    recorded: Sequence[RecordedWork], configs: Sequence[RunConfig], *, gpu: bool = False
+) -> ExpectedTime | None:
     """Time of these runs one after the other, given recorded work; None if one is unknown.
 
     Args:
         gpu: whether the runs would get a GPU.
     """
     paces: dict[str, list[RecordedPace]] = {}
-    total = 0.0
+    total, at_most = 0.0, False
     for config in configs:
         model = config.policy.model
         if config.hosted.url:
@@ -274,8 +308,10 @@ def seconds_given(recorded: Sequence[RecordedWork], configs: Sequence[RunConfig]
             paces[model] = _paces(work, model, shape.parameters if shape else 0)
         if not paces[model]:
             return None
-        total += _seconds(config, paces[model][0], token_lengths(work, config))
-    return total
+        lengths = token_lengths(work, config)
+        total += _seconds(config, paces[model][0], lengths)
+        at_most = at_most or (lengths.trajectory is None and config.kind != "sft")
+    return ExpectedTime(total, at_most)
 
 
 def _seconds(config: RunConfig, pace: RecordedPace, lengths: TokenLengths) -> float:

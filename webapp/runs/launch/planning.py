@@ -118,14 +118,14 @@ class LaunchPlan:
         runs = len(self.runs)
         return self.config.title() if runs < 2 else f"{self.group}: {formatting.plural(runs, 'run')}"
 
-    @property
-    def wait(self) -> str:
-        """When the first run would start."""
+    def wait(self, author: User) -> str:
+        """When the first run would start if that user launched it: the authors of a team take turns."""
         if self.config is None:
             return present_wait(self.capacity)
         now, (queue, gpus) = timezone.now(), self.place
         newcomer = Run(
             team_id=self.request.team.pk,
+            author_id=author.pk,
             queue=queue,
             gpus=gpus,
             queued_at=now,

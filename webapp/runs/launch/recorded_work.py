@@ -160,8 +160,9 @@ def _passes(algorithm: Any) -> float:
 def token_lengths(recorded: Sequence[RecordedWork], config: RunConfig) -> TokenLengths:
     """Median tokens of a trajectory, and of a demonstration in runs in the environment.
 
-    Trajectories are those of the model in the environment. Without such runs, their share of the limit is that of other
-    runs of the model, else of any. The policy of a run of kind sft plays as it was shown.
+    Trajectories are those of the model in the environment with these limits; of runs with other limits, or else with
+    other models, the share of their limit. Other environments say nothing: their episodes have other lengths. The
+    policy of a run of kind sft plays as it was shown.
     """
     shown = [
         work.per_demonstration
@@ -173,14 +174,15 @@ def token_lengths(recorded: Sequence[RecordedWork], config: RunConfig) -> TokenL
         return TokenLengths(demonstration, demonstration)
     model, environment = config.policy.model, config.environment.name
     limit = config.rollout.max_turns * config.rollout.max_response_tokens
-    counted = [work for work in recorded if work.per_trajectory]
-    of_model = [work for work in counted if work.model == model]
-    if played := [work.per_trajectory for work in of_model if work.environment == environment]:
+    played = [work for work in recorded if work.per_trajectory and work.environment == environment]
+    of_model = [work for work in played if work.model == model]
+    if same := [work.per_trajectory for work in of_model if work.allowed == limit]:
         return TokenLengths(
-            median(played), demonstration, f"the median of recorded runs with this model in {environment}"
+            median(same), demonstration, f"the median of recorded runs with this model in {environment}"
         )
-    shares = [min(1.0, work.per_trajectory / work.allowed) for work in of_model or counted if work.allowed]
+    shares = [min(1.0, work.per_trajectory / work.allowed) for work in of_model or played if work.allowed]
     if not shares:
         return TokenLengths(None, demonstration)
-    whose = "runs with this model" if of_model else "runs with other models"
-    return TokenLengths(median(shares) * limit, demonstration, f"the share of the limit that {whose} used")
+    whose = "with other limits" if of_model else "with other models"
+    basis = f"the share of the limit that recorded runs {whose} used in {environment}"
+    return TokenLengths(median(shares) * limit, demonstration, basis)

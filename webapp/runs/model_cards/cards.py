@@ -82,7 +82,7 @@ class ModelCard:
         preset: shipped preset of the form's environment that suits the model; empty without one.
         stores: folders of the live workers; empty for the pocket policy, which every worker has.
         fits: whether a run with it fits each live worker.
-        seconds: expected time of a run with it; None if unknown.
+        expected: time of a run with it; None if unknown.
     """
 
     value: str
@@ -98,7 +98,7 @@ class ModelCard:
     preset: str = ""
     stores: tuple[StoreStatus, ...] = ()
     fits: tuple[WorkerFit, ...] = ()
-    seconds: float | None = None
+    expected: estimates.ExpectedTime | None = None
     in_catalogue: bool = True
     source: str = ""
 
@@ -120,7 +120,7 @@ class ModelCard:
     @property
     def time(self) -> str:
         """Expected time of the form's run, e.g. “about 12 min”; empty if unknown."""
-        return "" if self.seconds is None else f"about {formatting.duration(self.seconds)}"
+        return "" if self.expected is None else self.expected.text
 
     @property
     def shipped(self) -> bool:
@@ -368,8 +368,8 @@ def _estimated(
     """Return the card with its memory on each worker and its time."""
     policy = config.policy.model_copy(update={"model": card.value, "revision": ""})
     own = config.model_copy(update={"policy": policy})
-    seconds = estimates.seconds_given(recorded, [own], gpu=any(worker.gpus for worker in workers))
-    return replace(card, fits=tuple(fits(own, workers)), seconds=seconds)
+    expected = estimates.time_given(recorded, [own], gpu=any(worker.gpus for worker in workers))
+    return replace(card, fits=tuple(fits(own, workers)), expected=expected)
 
 
 def parameters_text(number: int) -> str:

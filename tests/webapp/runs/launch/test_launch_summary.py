@@ -17,7 +17,7 @@ from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, assert_private, who
 from tests.webapp.pages.runs.test_launch_views import fields_of
-from trainer.config.files import load_preset
+from trainer.config.files import load_preset, with_values
 from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
 from trainer.evaluation.suite_runner import is_due
 from trainer.memory import estimate
@@ -25,10 +25,12 @@ from trainer.memory.advice import gigabytes
 from trainer.policy.shapes import find_shape
 from webapp.core import formatting
 from webapp.runs.launch import estimates, summary
+from webapp.runs.launch.creation import do_create_run
 from webapp.runs.launch.recorded_work import recorded_work
 from webapp.runs.models import Evaluation, MetricPoint, Run, Worker
 from webapp.runs.queue.capacity import Capacity
 from webapp.teams.actions import do_create_team
+from webapp.teams.models import User
 
 __all__ = ["who"]
 
@@ -167,6 +169,17 @@ def test_the_queue_is_shown(run: Run, who: Visitors) -> None:
     assert "1 worker, 1 slot free; 1 run waiting before this one." in checked(who)
 
 
+def test_a_run_comes_after_those_that_its_author_has_launched(run: Run, people: People, who: Visitors) -> None:
+    """As the queue says once it is launched; somebody without runs in the queue would have the next turn."""
+    now = timezone.now()
+    Worker.objects.create(name="a@b", queues=["training"], slots=0, started_at=now - timedelta(1), last_seen_at=now)
+    config = RunConfig.model_validate(run.config)
+    for _ in range(2):
+        do_create_run(run.team, people.owner, config)
+    Run.objects.filter(pk=run.pk).update(author=people.owner)
+    assert "3 runs waiting before this one." in checked(who)
+
+
 def test_the_limit_of_tokens_includes_all_rounds_of_dynamic_sampling(people: People) -> None:
     config = load_preset(DEMO)
     sampled = config.model_copy(
@@ -201,6 +214,34 @@ def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Vi
     assert estimates.figures(people.outsider, config)[1].title == "Time", "runs of other teams tell nothing"
 
 
+def expected_seconds(user: User, config: RunConfig) -> float:
+    time = estimates.expected_time(user, [config])
+    assert time is not None
+    assert not time.at_most
+    return time.seconds
+
+
+def test_another_environment_has_only_an_upper_bound(people: People, run: Run) -> None:
+    """Its episodes have other lengths: the median of one environment says nothing about another one."""
+    config = load_preset(DEMO)
+    played = config.rollout.trajectories
+    Run.objects.filter(pk=run.pk).update(
+        config=config.model_dump(mode="json"), environment="Sokoban", device="CPU", parameters=900_000
+    )
+    MetricPoint.objects.create(run=run, name="reward/mean", iteration=1, value=1, tokens=100 * played, seconds=10)
+    elsewhere = load_preset("bandit-starpo_s-pocket")
+    tokens, time = estimates.figures(people.owner, elsewhere)[:2]
+    reason = "Unknown in this environment: no run in Bandit is recorded yet."
+    assert tokens.value.startswith("at most ")
+    assert time.value.startswith("at most ")
+    assert tokens.how.endswith(reason)
+    assert time.how.endswith(reason)
+    assert (expected := estimates.expected_time(people.owner, [config, elsewhere])) is not None
+    assert expected.text.startswith("at most "), "one unknown part makes the sum a bound"
+    longer = with_values(config, {"rollout.max_response_tokens": 2 * config.rollout.max_response_tokens})
+    assert "runs with other limits used in Sokoban" in estimates.figures(people.owner, longer)[0].how
+
+
 def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: People, run: Run) -> None:
     small, large = "HuggingFaceTB/SmolLM2-135M-Instruct", "HuggingFaceTB/SmolLM2-1.7B-Instruct"
     training = RunConfig.model_validate(
@@ -225,14 +266,16 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     MetricPoint.objects.create(run=run, name="time/evaluate", iteration=0, value=30.0, tokens=0, seconds=30)  # 40 / s
     (figure,) = (each for each in estimates.figures(people.owner, training) if each.title.startswith("Time"))
     assert figure.title == "Time on CPU, 1 thread"
-    seconds = trajectories * 30 * (1 + LEARNING_BY_SAMPLING) / 40
+    limits = [each.rollout.max_turns * each.rollout.max_response_tokens for each in (training, evaluation)]
+    length = 30 * limits[0] / limits[1]  # the same share of the limit
+    seconds = trajectories * length * (1 + LEARNING_BY_SAMPLING) / 40
     bounds = [formatting.duration(seconds * factor) for factor in (1, 1 / 1.5, 1.5)]
     assert figure.value == "about {} ({} to {})".format(*bounds), "no update was recorded: hence the range"
     assert figure.how == "Median of 1 recorded run: 40 tokens/s sampled, 31 tokens/s learned."
 
     MetricPoint.objects.create(run=run, name="time/update", iteration=0, value=60.0, tokens=1200, seconds=90)
     assert "20 tokens/s learned" in estimates.figures(people.owner, training)[1].how
-    assert estimates.expected_seconds(people.owner, [training]) == pytest.approx(trajectories * 30 * (1 / 40 + 1 / 20))
+    assert expected_seconds(people.owner, training) == pytest.approx(trajectories * length * (1 / 40 + 1 / 20))
 
     other = training.model_copy(update={"policy": training.policy.model_copy(update={"model": large})})
     shape = find_shape(large)
@@ -240,9 +283,8 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     figure = estimates.figures(people.owner, other)[1]
     assert figure.how.startswith("1 recorded run of a model with 134.5 million parameters, scaled to the size of this")
     slower = (shape.parameters + 3e6) / (134_515_008 + 3e6)
-    limits = [each.rollout.max_turns * each.rollout.max_response_tokens for each in (training, evaluation)]
-    expected = slower * trajectories * 30 * limits[0] / limits[1] * (1 / 40 + 1 / 20)
-    assert estimates.expected_seconds(people.owner, [other]) == pytest.approx(expected), "the same share of the limit"
+    expected = slower * trajectories * length * (1 / 40 + 1 / 20)
+    assert expected_seconds(people.owner, other) == pytest.approx(expected)
     imitation = training.model_copy(update={"kind": "sft"})
     assert estimates.figures(people.owner, imitation)[1].value.startswith("about "), "updates were recorded"
 
@@ -252,18 +294,17 @@ def test_the_pocket_policy_predicts_a_model_of_another_size_within_the_range(peo
     demo, preset = load_preset(DEMO), load_preset("bandit-starpo_s-smollm2")
     iterations, sampled, minutes = 8, 15_752, 4
     Run.objects.filter(pk=run.pk).update(
-        config=demo.model_dump(mode="json"), environment="Sokoban", device="CPU, 2 threads", parameters=960_896
+        config=demo.model_dump(mode="json"), environment="BanditRev", device="CPU, 2 threads", parameters=960_896
     )
     for name, value in (("time/rollout", 4.4), ("time/update", 6.5)):
         for number in range(1, iterations + 1):
             MetricPoint.objects.create(
                 run=run, name=name, iteration=number, value=value, tokens=number * sampled, seconds=11 * number
             )
-    expected = estimates.expected_seconds(people.owner, [preset])
-    assert expected is not None
+    expected = expected_seconds(people.owner, preset)
     assert 0.5 < expected / (60 * minutes) < 2
     tokens, time = estimates.figures(people.owner, preset)[:2]
-    assert "the share of the limit that runs with other models used" in tokens.how
+    assert "the share of the limit that recorded runs with other models used in BanditRev" in tokens.how
     assert time.value.startswith(f"about {formatting.duration(expected)} (")
     sentence = estimates.size_sentence(preset)
     assert sentence.startswith("16 steps on demonstrations, then 12 iterations of 4 × 8 trajectories: 384 trajectories")
@@ -307,7 +348,7 @@ def test_the_warm_up_of_a_run_is_counted_and_its_recorded_steps_predict_others(p
     learned = demonstrated + 2 * 0.75 * played
     assert (work.sampled, work.learned) == pytest.approx((played, learned))
     assert (work.sampling_seconds, work.learning_seconds) == pytest.approx((24, 16 * 3 + 80))
-    with_steps, without = (estimates.expected_seconds(people.owner, [config]) or 0 for config in (training, plain))
+    with_steps, without = (expected_seconds(people.owner, config) for config in (training, plain))
     sampling, learning = 24 / played, (16 * 3 + 80) / learned
     evaluated = (estimates.evaluations(training) - estimates.evaluations(plain)) * 4 * 30
     assert with_steps - without == pytest.approx(demonstrated * learning + evaluated * sampling)

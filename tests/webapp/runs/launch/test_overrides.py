@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from tests.webapp.conftest import People
 from trainer.config.files import load_preset, with_values
-from webapp.runs.launch.estimates import expected_seconds
+from webapp.runs.launch.estimates import expected_time
 from webapp.runs.launch.overrides import changes
 
 BASE = load_preset("sokoban-starpo_s-pocket")
@@ -27,12 +27,14 @@ def test_unknown_settings_and_invalid_values_are_refused() -> None:
 
 
 def test_the_time_of_several_runs_is_the_sum_of_theirs(people: People) -> None:
-    once = expected_seconds(people.owner, [BASE])
+    once, unknown = expected_time(people.owner, [BASE]), with_values(BASE, {"policy.model": "someone/Else-13B"})
     assert once is not None
     shorter = with_values(BASE, {"iterations": BASE.iterations // 2})
-    assert once < (expected_seconds(people.owner, [BASE, shorter]) or 0) < 2 * once
-    unknown = with_values(BASE, {"policy.model": "someone/Else-13B"})
-    assert expected_seconds(people.owner, [BASE, unknown]) is None
+    both = expected_time(people.owner, [BASE, shorter])
+    assert both is not None
+    assert once.seconds < both.seconds < 2 * once.seconds
+    assert once.text.startswith("about ")
+    assert expected_time(people.owner, [BASE, unknown]) is None
 
 
 def test_another_environment_takes_its_own_budgets_along() -> None:
