@@ -42,6 +42,7 @@ class _Reading:
         outcome = self.outcome
         match event:
             case events.RunStarted():
+                outcome.trains = event.iterations > 0
                 self._drop_superseded(event)
             case events.Metrics():
                 outcome.iterations = max(outcome.iterations, event.iteration)

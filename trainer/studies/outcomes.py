@@ -42,7 +42,7 @@ class Outcome:
 
     A rewind takes iterations back: their values leave the curves, but their alarms stay, and `taken_back` has the sums
     of their metrics by name, as the costs were real. `timed_in` names where and when the cell ran: times of cells are
-    compared only if these are equal.
+    compared only if these are equal. `trains` is false for a run that only evaluates its policy.
     """
 
     environment: str
@@ -52,6 +52,7 @@ class Outcome:
     curves: dict[str, dict[int, float]] = field(default_factory=dict)
     evaluations: dict[str, list[EvaluationResult]] = field(default_factory=dict)
     suite: str = ""
+    trains: bool = True
     alarms: list[tuple[int, str]] = field(default_factory=list)
     rewinds: int = 0
     taken_back: dict[str, float] = field(default_factory=dict)
@@ -60,9 +61,9 @@ class Outcome:
     megabytes: float = 0.0
 
     def final(self, suite: str = "") -> EvaluationResult | None:
-        """The last evaluation of a suite (default: the training environment)."""
+        """The last evaluation of a suite (default: the training environment); none until training has led to one."""
         results = self.evaluations.get(suite or self.suite)
-        return results[-1] if results else None
+        return results[-1] if results and (results[-1].iteration > 0 or not self.trains) else None
 
     def last(self, name: str) -> float | None:
         """Return the value of a metric at the current end of the run."""

@@ -51,10 +51,21 @@ class SeenStudy:
             self.study.title,
             results,
             arm_configs(self.members),
-            lead=[f"{self.study.get_state_display()}: {self.counts_words}."],
+            lead=[f"{self.state_label}: {self.counts_words}."],
             picture="Curves of the arms, mean ± standard deviation",
             label=short_label,
         )
+
+    @property
+    def shown_state(self) -> str:
+        """The study's state; “queued” while none of its runs has started."""
+        queued = self.members and all(member.run.state == Run.State.QUEUED for member in self.members)
+        return str(Run.State.QUEUED if queued and self.study.state == Study.State.RUNNING else self.study.state)
+
+    @property
+    def state_label(self) -> str:
+        """The shown state as text."""
+        return "Queued" if self.shown_state == Run.State.QUEUED else self.study.get_state_display()
 
     @property
     def counts_words(self) -> str:

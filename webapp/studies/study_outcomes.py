@@ -59,6 +59,7 @@ def read_outcomes(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> l
             },
             evaluations=dict(evaluations[key]),
             suite=run.environment,
+            trains=run.iterations > 0,
             alarms=alarms[key],
             timed_in=(*run.claimed_by, run.device) if run.claimed_by else (f"run {run.pk}",),
             seconds=float(run.summary.get("seconds") or (clock.seconds if clock else 0.0)),

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.studies.outcomes import collapse
+from trainer.studies.outcomes import EvaluationResult, Outcome, collapse
+
+
+def test_the_success_before_training_is_no_result_of_a_run_that_trains():
+    before, after = (EvaluationResult(iteration, 64, success, 0, 1) for iteration, success in ((0, 0.4), (10, 0.6)))
+    run = Outcome("bandit", "std", 0, evaluations={"Bandit": [before]}, suite="Bandit")
+    assert run.final() is None
+    run.evaluations["Bandit"].append(after)
+    assert run.final() is after
+    assert Outcome("bandit", "std", 0, evaluations={"Bandit": [before]}, suite="Bandit", trains=False).final() is before
 
 
 @pytest.mark.parametrize(

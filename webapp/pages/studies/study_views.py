@@ -53,6 +53,7 @@ def studies(request: HttpRequest) -> HttpResponse:
             run_count=Count(member),
             ended_count=Count(member, filter=Q(**{f"{member}__run__state__in": Run.ENDED})),
             failed_count=Count(member, filter=Q(**{f"{member}__run__state": Run.State.FAILED})),
+            queued_count=Count(member, filter=Q(**{f"{member}__run__state": Run.State.QUEUED})),
         )
     )
     page = Paginator(rows.order_by("-created_at", "-pk"), STUDIES_PER_PAGE).get_page(request.GET.get("page"))

@@ -14,7 +14,7 @@ from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.studies.played import evaluate, finish, play_until, runs_of
 from trainer.studies.limits import POCKET
-from webapp.runs.models import Run
+from webapp.runs.models import Evaluation, Run
 from webapp.studies.actions import do_create_study
 from webapp.studies.models import Study
 from webapp.studies.progress import do_advance
@@ -57,18 +57,25 @@ def words(text: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
 
 
-def test_a_grid_from_the_form_to_its_verdict(who: Visitors) -> None:
+def test_a_grid_from_the_form_to_its_verdict(who: Visitors, people: People) -> None:
     assert "Launch the first study" in who.owner.get("/studies").content.decode()
     study = launch(who.owner, **GRID)
     runs = runs_of(study)
     assert len(runs) == 8
     assert {run.group for run in runs} == {study.title} == {"Bandit: KL penalty"}
     assert {run.state for run in runs} == {Run.State.QUEUED}
-    assert "8 runs: 8 queued" in words(page(who.owner, study))
-    assert study.title in who.viewer.get("/studies").content.decode()
+    assert "Queued Grid 8 runs: 8 queued" in words(page(who.owner, study))
+    listed = words(who.viewer.get("/studies").content.decode())
+    assert study.title in listed
+    assert "Queued 0 of 8" in listed
 
     for run, success in zip(runs_of(study, "arm-1"), (0.50, 0.52, 0.49, 0.51), strict=True):
         finish(run, success)
+    untrained = runs_of(study, "arm-2")[0]
+    evaluate(untrained, 0.44)
+    assert "Running Grid 8 runs: 4 finished, 4 queued" in words(page(who.viewer, study))
+    assert not seen_by(people.owner, study).results().arms[1].successes, "success before training is no result"
+    Evaluation.objects.filter(run=untrained).delete()
     for run, success in zip(runs_of(study, "arm-2")[:3], (0.80, 0.82, 0.81), strict=True):
         finish(run, success)
     text = words(page(who.viewer, study))
