@@ -83,6 +83,7 @@ def best_runs_from(user: Any, start: Start, board: dict[str, Any]) -> list[BestR
 def best_runs(user: Any, name: str, variant: str = "") -> list[Evaluation]:
     """Newest evaluation of each run of the user's teams on the environment's fixed prompts, best first. One query.
 
+    Only of runs that solve any: one that failed at every puzzle is not the best of anything.
     With the variant of an adapter, only of runs in it.
     """
     chosen = Q(run__config__environment__settings__id=variant) if variant else Q()
@@ -94,11 +95,12 @@ def best_runs(user: Any, name: str, variant: str = "") -> list[Evaluation]:
         .order_by("run_id", "-iteration")
         .distinct("run_id")
     )
-    return sorted(newest, key=lambda result: (-result.success, result.run_id))[:MAX_RUNS]
+    solving = [result for result in newest if result.success > 0]
+    return sorted(solving, key=lambda result: (-result.success, result.run_id))[:MAX_RUNS]
 
 
 def best_of_each(user: Any, names: Sequence[str]) -> dict[str, Evaluation]:
-    """The best run of the user's teams in each environment, by its newest result. One query."""
+    """The best run of the user's teams in each environment, by its newest result, if it solves any. One query."""
     newest = (
         Evaluation.objects.filter(run__in=Run.objects.of_teams_of(user).values("pk"), suite__in=names)
         .select_related("run")
@@ -108,7 +110,7 @@ def best_of_each(user: Any, names: Sequence[str]) -> dict[str, Evaluation]:
     )
     best: dict[str, Evaluation] = {}
     for result in newest:
-        if result.suite not in best or result.success > best[result.suite].success:
+        if result.success > (best[result.suite].success if result.suite in best else 0.0):
             best[result.suite] = result
     return best
 
