@@ -80,10 +80,20 @@ def test_a_run_is_archived_when_it_has_ended_and_put_back(run: Run, who: Visitor
 def test_a_deletion_needs_the_slug_and_an_ended_run(run: Run, who: Visitors) -> None:
     play(run)
     path = f"/runs/{run.slug}/delete"
+
+    def is_offered() -> bool:
+        link = re.search(
+            rf'<a class="danger" href="{path}"([^>]*)>', who.owner.get(f"/runs/{run.slug}/").content.decode()
+        )
+        assert link is not None
+        return "hidden" not in link[1]
+
+    assert not is_offered()
     assert "This run has not ended" in who.owner.get(path).content.decode()
     assert "Cancel it first" in who.owner.post(path, {"confirm": run.slug}).content.decode()
     Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED)
-    assert "trajectories with all turns" in who.owner.get(path).content.decode()
+    assert is_offered()
+    assert "attempts with all turns" in who.owner.get(path).content.decode()
     assert "Nothing was deleted" in who.owner.post(path, {"confirm": "yes"}).content.decode()
     assert Run.objects.filter(pk=run.pk).exists()
     assert who.owner.post(path, {"confirm": run.slug})["Location"] == "/"
