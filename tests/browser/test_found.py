@@ -28,7 +28,7 @@ def test_a_researcher_gets_from_a_way_to_fail_to_the_move_and_through_all_of_the
     page.goto(f"/runs/{slug}/")
 
     # "I heard it fails in corners": three clicks to the fatal move
-    page.get_by_role("link", name="Trajectories", exact=True).click()
+    page.get_by_role("link", name="Attempts", exact=True).click()
     facet = page.get_by_label("How it ended").get_by_role("link", name="Box in a corner")
     number = int((facet.locator(".number").text_content() or "").strip())
     facet.click()

@@ -28,7 +28,7 @@ def get_member_trajectory(user: User | AnonymousUser, slug: str) -> tuple[Trajec
     trajectory = get_trajectory(user, slug)
     role = role_in(user, trajectory.run.team_id)
     if role is None:
-        raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
+        raise Http404("This attempt does not exist, or it belongs to a team you are not in.")
     return trajectory, role
 
 

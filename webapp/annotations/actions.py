@@ -66,7 +66,7 @@ def do_tag(trajectory: Trajectory, user: User, text: str) -> str:
     if name in existing:
         return name
     if len(existing) >= MAX_TAGS:
-        raise AnnotationRefused(f"A trajectory carries at most {MAX_TAGS} tags. Remove one first.")
+        raise AnnotationRefused(f"An attempt carries at most {MAX_TAGS} tags. Remove one first.")
     tag, _ = Tag.objects.get_or_create(team_id=trajectory.run.team_id, name=name)
     Tagging.objects.create(trajectory=trajectory, tag=tag, author=user)
     _count_change(trajectory)
@@ -87,7 +87,7 @@ def do_untag(trajectory: Trajectory, text: str) -> None:
 def do_comment(trajectory: Trajectory, author: User, text: str, turn: int | None = None) -> Comment:
     """Comment on the trajectory or on one of its turns (0-based). Raises AnnotationRefused."""
     if turn is not None and not trajectory.turns.filter(number=turn).exists():
-        raise AnnotationRefused(f"This trajectory has no turn {turn + 1}.")
+        raise AnnotationRefused(f"This attempt has no turn {turn + 1}.")
     comment = Comment.objects.create(trajectory=trajectory, turn=turn, author=author, text=_cleaned(text))
     _update_mentions(comment)
     commented.send(Comment, comment=comment)

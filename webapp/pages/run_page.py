@@ -33,7 +33,7 @@ from webapp.trajectories.sharing.share_links import open_shares
 
 TABS = {
     "run": "Live",
-    "run-trajectories": "Trajectories",
+    "run-trajectories": "Attempts",
     "run-curves": "Curves",
     "run-evaluation": "Evaluation",
     "run-configuration": "Configuration",

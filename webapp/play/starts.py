@@ -149,5 +149,5 @@ def _of_trajectory(user: Any, spec: EnvSpec, name: str, slug: str) -> Start:
 def _visible(user: Any, name: str, slug: str) -> Trajectory:
     trajectory = Trajectory.objects.visible_to(user).select_related("group", "run").filter(slug=slug[:24]).first()
     if trajectory is None or trajectory.group.environment != name:
-        raise Http404("This trajectory does not exist, or it belongs to a team you are not in.")
+        raise Http404("This attempt does not exist, or it belongs to a team you are not in.")
     return trajectory

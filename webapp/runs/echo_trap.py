@@ -45,7 +45,7 @@ PARTIAL_SIGNALS = ("reward", "success", "template", "format")
 raise nothing on their own."""
 MEANING = {
     NO_DATA: "The signals are judged once the first iterations have been trained.",
-    NO_SIGNAL: "All trajectories of a group get the same reward, so that no group teaches the policy anything. Read "
+    NO_SIGNAL: "All attempts of a group get the same reward, so that no group teaches the policy anything. Read "
     "some of them: are their actions among those of the environment? If hardly any answer is valid, begin with steps "
     "on demonstrations (sft.warmup_steps); if all fail, choose easier puzzles or larger groups.",
     NOT_RECORDED: "The site judges runs of other trainers from metrics with these names. Callbacks and loggers of the "
@@ -54,8 +54,8 @@ MEANING = {
     "healthy": "No signal has been beyond its limit for long.",
     "watch": "An early sign of a collapse, which the evidence names: the policy may be converging on one way to think "
     "and act, or an update may have broken its answers. The reward can still look good. Read some of the latest "
-    "trajectories: are the thoughts of a group still different?",
-    "trapped": "The policy has collapsed: its trajectories have become alike and the reward has fallen. Runs "
+    "attempts: are the thoughts of a group still different?",
+    "trapped": "The policy has collapsed: its attempts have become alike and the reward has fallen. Runs "
     "rarely recover from here on their own.",
 }
 """Explanation of each state."""

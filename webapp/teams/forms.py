@@ -39,7 +39,7 @@ class TeamForm(forms.Form):
 
     name = forms.CharField(max_length=120)
     retention_days = forms.IntegerField(
-        label="Keep training trajectories for", required=False, min_value=1, max_value=MAX_RETENTION_DAYS
+        label="Keep training attempts for", required=False, min_value=1, max_value=MAX_RETENTION_DAYS
     )
 
 

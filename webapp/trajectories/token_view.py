@@ -19,7 +19,7 @@ MAX_TOKENS = 200_000
 UNLEARNED = {
     "evaluation": "No advantages: evaluations are not used for learning.",
     "dropped": "No advantages: the filter dropped this group.",
-    "broken": "No advantages: the trajectory ended with an environment error.",
+    "broken": "No advantages: the attempt ended with an environment error.",
     "no_update": "No advantages: no group of this iteration had a signal, so there was no update.",
 }
 NO_ENTROPIES = (
@@ -38,10 +38,10 @@ def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
         return {"turns": [], "note": missing_reason(trajectory)}
     try:
         if (count := token_arrays.count(bytes(packed))) > MAX_TOKENS:
-            return {"turns": [], "note": f"This trajectory has {count:,} tokens; at most {MAX_TOKENS:,} are shown."}
+            return {"turns": [], "note": f"This attempt has {count:,} tokens; at most {MAX_TOKENS:,} are shown."}
         arrays = token_arrays.unpack(bytes(packed))
     except TokenArraysError as error:
-        return {"turns": [], "note": f"The journal's tokens of this trajectory cannot be read: {error}."}
+        return {"turns": [], "note": f"The journal's tokens of this attempt cannot be read: {error}."}
     responses = list(trajectory.turns.order_by("number").values_list("event__response", flat=True))
     return {
         "turns": _turns(arrays, [str(response or "") for response in responses]),
@@ -137,12 +137,12 @@ def missing_reason(trajectory: Trajectory) -> str:
     if trajectory.run.config.get("hosted", {}).get("url") and trajectory.finished_seq is not None:
         return "The endpoint of this hosted model returned no log-probabilities of its tokens."
     if trajectory.finished_seq is None:
-        return "The tokens are stored when the trajectory has ended and, in training, its iteration's update is done."
+        return "The tokens are stored when the attempt has ended and, in training, its iteration's update is done."
     if keep == "kept" and trajectory.split == "train" and trajectory.group.kept is False:
         return (
             f"This run stores only tokens of evaluations and of groups kept by the filter: {SETTING} is kept, and the "
-            f"filter dropped this group. Launch it with {SETTING} = all to see every trajectory's tokens."
+            f"filter dropped this group. Launch it with {SETTING} = all to see every attempt's tokens."
         )
     if trajectory.split == "train" and trajectory.group.kept is None:
         return "The tokens are stored when this iteration's update is done. Reload in a moment."
-    return "The journal has no tokens of this trajectory: it was interrupted, or its update never finished."
+    return "The journal has no tokens of this attempt: it was interrupted, or its update never finished."

@@ -134,8 +134,8 @@ function walk(way) {
   return links.length > 0;
 }
 
-describe("Trajectories", [
-  ["j k", "next, previous trajectory"],
+describe("Attempts", [
+  ["j k", "next, previous attempt"],
   ["Enter", "open it"],
   ["/", "search"],
 ]);

@@ -74,7 +74,7 @@ def test_an_outsider_does_not_learn_which_comments_exist(callers: Callers, path:
 
 def test_invalid_annotations_are_explained(callers: Callers, path: str) -> None:
     late = callers.owner.post(f"{path}/comments", {"text": "x", "turn": 999})
-    assert (late.status_code, problem(late)["message"]) == (422, "This trajectory has no turn 1000.")
+    assert (late.status_code, problem(late)["message"]) == (422, "This attempt has no turn 1000.")
     empty = callers.owner.call("PUT", f"{path}/tags/%23")
     assert (empty.status_code, problem(empty)["message"]) == (422, "A tag needs at least one letter or digit.")
     assert callers.owner.post(f"{path}/comments", {"text": " "}).status_code == 422

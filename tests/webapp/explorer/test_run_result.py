@@ -183,7 +183,7 @@ def test_the_card_shows_difference_puzzles_checkpoint_and_cost(run: Run, who: Vi
     assert contains(page, f'<a href="/t/{slug}/prompt" title="Puzzle 4" aria-label="Puzzle 4: newly solved">')
     assert contains(page, '<dd class="number">iteration 2 <span class="soft">75.0%</span></dd>')
     assert contains(page, '<dd class="number">9,000</dd>')
-    assert contains(page, '<dt>Training trajectories</dt><dd class="number">8</dd>')
+    assert contains(page, '<dt>Training attempts</dt><dd class="number">8</dd>')
     assert "All 2 iterations are done." not in page.split('id="snapshot"')[0], "the header has it"
 
 

@@ -181,7 +181,7 @@ def test_making_a_run_private_names_its_open_share_links_and_offers_to_revoke_th
     revoke = f"/runs/{run.slug}/shares/revoke"
     assert revoke not in who.owner.get(f"/runs/{run.slug}/").content.decode()
     page = who.owner.post(f"/runs/{run.slug}/visibility", {"visibility": "private"}, follow=True).content.decode()
-    assert "2 share links to its trajectories still work, for anyone." in page
+    assert "2 share links to its attempts still work, for anyone." in page
     assert contains(page, f'action="{revoke}"')
     assert who.anonymous.get(f"/s/{links[0].token}").status_code == 200
     assert_private(revoke, who, post=True)

@@ -24,7 +24,7 @@ MAX_DIGITS = 17
 SHOWN = {"all": "All", "unread": "Unread", "mentions": "Mentions"}
 CHOICES = (
     ("own_runs", "Runs I started: finished, failed, Echo Trap"),
-    ("comments", "Comments on runs I started or follow, and on trajectories I commented on"),
+    ("comments", "Comments on runs I started or follow, and on attempts I commented on"),
     ("team_alerts", "Alert rules of my teams that use the inbox"),
 )
 

@@ -40,7 +40,7 @@ def _warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
         )
     if rollout.temperature < 1:
         messages.append(
-            f"Rollouts sample at temperature {rollout.temperature:g}: trajectories of a group become similar, and "
+            f"Rollouts sample at temperature {rollout.temperature:g}: attempts of a group become similar, and "
             "groups with equal rewards give no gradient. The paper samples at 1."
         )
     reachable = rollout.max_turns * rollout.max_actions_per_turn
@@ -52,7 +52,7 @@ def _warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
     kept = max(1, round(rollout.groups * algorithm.group_filter_keep)) * rollout.group_size
     if algorithm.group_filter == "std" and kept <= config.optimizer.mini_batch_trajectories / SMALL_STEP:
         messages.append(
-            f"The filter keeps about {kept} trajectories per iteration, far fewer than an optimiser step uses "
+            f"The filter keeps about {kept} attempts per iteration, far fewer than an optimiser step uses "
             f"(optimizer.mini_batch_trajectories is {config.optimizer.mini_batch_trajectories}): there will be one "
             "smaller step."
         )

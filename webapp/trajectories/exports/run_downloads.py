@@ -89,7 +89,7 @@ def _too_large(trajectories: TrajectoryQuerySet) -> str:
         return ""
     return (
         f"This export would have about {size:,.0f} MB, and at most {limit:,} MB are exported at once "
-        "(ECHOSCOPE_MAX_EXPORT_MB). Export it in parts: filter the list of trajectories, for example by iterations, "
+        "(ECHOSCOPE_MAX_EXPORT_MB). Export it in parts: filter the list of attempts, for example by iterations, "
         "and choose “Export these” there."
     )
 

@@ -35,7 +35,7 @@ def frame_positions(played: Mapping[str, Any]) -> list[Position]:
     line = positions(played)
     if len(line) > MAX_FRAMES:
         raise AnimationTooLong(
-            f"This trajectory has {len(line)} positions, and an animation has at most {MAX_FRAMES}. "
+            f"This attempt has {len(line)} positions, and an animation has at most {MAX_FRAMES}. "
             "The JSON and text exports are complete."
         )
     return line

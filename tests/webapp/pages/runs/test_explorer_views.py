@@ -303,7 +303,7 @@ def test_groups_are_counted_from_1_in_the_form_and_the_chips(played: Run, who: V
 def test_a_search_for_a_way_to_fail_offers_the_attempts_that_ended_so(played: Run, who: Visitors) -> None:
     Turn.objects.update(event={"thought": "Left.", "answer": "Left", "response": "Left", "actions": []})
     page = get(who.viewer, played, "text=corners")
-    assert "No trajectory matches" in page
+    assert "No attempt matches" in page
     offered = re.search(
         r'ended like this:.*?href="\?(reason=box_corner)">Box in a corner\s*<span[^>]*>(\d+)<', page, re.S
     )
@@ -352,8 +352,8 @@ def test_a_history_restore_gets_the_full_page(played: Run, who: Visitors) -> Non
 
 
 def test_an_empty_run_explains_the_page(run: Run, who: Visitors) -> None:
-    assert "No trajectories yet" in get(who.viewer, run)
-    assert "No trajectory matches" in get(who.viewer, run, "iteration=4")
+    assert "No attempts yet" in get(who.viewer, run)
+    assert "No attempt matches" in get(who.viewer, run, "iteration=4")
 
 
 @pytest.mark.parametrize("query", ["", "sort=-reward", "text=box+-nothing", "environment=Sokoban&kept=yes&alarm=no"])

@@ -213,7 +213,7 @@ def test_imported_chats_have_no_panels_of_what_they_have_not(chats: Run, who: Vi
     assert [name for name in CHARTS if f'data-chart="{name}" hidden' not in page] == []
     assert "The bar is its reward" not in page
     assert "Neither evaluations nor rewards of iterations were recorded." in page
-    assert "Training trajectories" not in page
+    assert "Training attempts" not in page
     assert "No evaluation</h2>" in read(who.owner, f"/runs/{chats.slug}/evaluation")
     assert "has recorded no metrics" in read(who.owner, f"/runs/{chats.slug}/curves")
 

@@ -114,7 +114,7 @@ def test_name_and_retention_are_set(people: People, who: Visitors) -> None:
     assert (people.team.name, people.team.retention_days) == ("Agents & co", 30)
     assert "for 30 days after their run ended" in who.viewer.get(f"/team/{people.team.slug}").content.decode()
     page = who.owner.post(address, {"name": "X", "retention_days": "-3"}, follow=True).content.decode()
-    assert "Nothing was changed. Keep training trajectories for" in page
+    assert "Nothing was changed. Keep training attempts for" in page
     who.owner.post(address, {"name": "Agents", "retention_days": ""})
     people.team.refresh_from_db()
     assert (people.team.name, people.team.retention_days) == ("Agents", None)

@@ -90,7 +90,7 @@ def test_filtered_trajectories_have_tokens_without_advantages(trajectory: Trajec
         ({}, {}, True, "a version that stored no tokens"),
         ({"journal": {"tokens": "none"}}, {}, True, "journal.tokens is none"),
         ({"journal": {"tokens": "kept"}}, {}, False, "the filter dropped this group"),
-        ({"journal": {"tokens": "all"}}, {"finished_seq": None}, None, "when the trajectory has ended"),
+        ({"journal": {"tokens": "all"}}, {"finished_seq": None}, None, "when the attempt has ended"),
         ({"journal": {"tokens": "all"}}, {}, None, "when this iteration's update is done"),
         ({"journal": {"tokens": "all"}}, {}, True, "interrupted, or its update never finished"),
     ],
