@@ -108,7 +108,7 @@ def run_visibility(request: HttpRequest, slug: str) -> HttpResponse:
         count = formatting.plural(shares, "share link")
         messages.warning(
             request,
-            f"{count} to its trajectories still work{'s' if shares == 1 else ''}, for anyone. Revoke them under "
+            f"{count} to its attempts still work{'s' if shares == 1 else ''}, for anyone. Revoke them under "
             "“Visible to”.",
         )
     back = request.POST.get("next", "")
