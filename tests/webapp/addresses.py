@@ -163,6 +163,8 @@ ADDRESSES: dict[str, Address] = {
     "runs": Address("person", page=True),
     "launch": Address("launcher", page=True),
     "launch-echo-trap": Address("launcher", "post"),
+    "echo-trap": Address("public", page=True),
+    "embed-echo-trap": Address("public", page=True),
     "launch-yaml": Address("launcher", "post"),
     "launch-check": Address("launcher", "post"),
     "launch-exports": Address("launcher", "post"),

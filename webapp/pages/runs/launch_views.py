@@ -237,6 +237,6 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
         messages.success(
             request,
             "Two runs launched, which start as soon as a worker is free: this one collapses within a few minutes of "
-            "training; the other one differs only by StarPO-S, and learns. Compare them by their group.",
+            "training. Its twin uses StarPO-S and keeps learning: the comparison of their group shows both.",
         )
     return redirect("run", collapsing.slug)

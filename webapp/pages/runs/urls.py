@@ -15,6 +15,7 @@ from webapp.pages.runs import (
     run_action_views,
     run_views,
     saved_view_views,
+    trap_replay_views,
     worker_views,
 )
 
@@ -27,6 +28,8 @@ urlpatterns = [
     path("runs/new/boards.json", launch_views.launch_boards, name="launch-boards"),
     path("runs/new/environment", launch_views.launch_environment, name="launch-environment"),
     path("runs/echo-trap", launch_views.launch_echo_trap, name="launch-echo-trap"),
+    path("echo-trap", trap_replay_views.echo_trap, name="echo-trap"),
+    path("embed/echo-trap", trap_replay_views.embed_echo_trap, name="embed-echo-trap"),
     path("runs/<slug:slug>/", run_views.run_live, name="run"),
     path("runs/<slug:slug>/snapshot.json", run_views.run_snapshot, name="run-snapshot"),
     path("runs/<slug:slug>/highlights.json", run_views.run_highlights, name="run-highlights"),

@@ -1,4 +1,4 @@
-"""The click that shows the Echo Trap: two runs, once for each user, for those who may launch."""
+"""The click that trains the recorded Echo Trap live: two runs, once for each user, for those who may launch."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ def test_only_those_who_may_launch_runs_may_click(who: Visitors) -> None:
     assert who.anonymous.post(ADDRESS).headers["Location"].startswith("/login")
     assert who.owner.get(ADDRESS).status_code == 405
     assert not Run.objects.exists()
-    assert ADDRESS in who.owner.get("/").content.decode()
-    assert ADDRESS not in who.viewer.get("/").content.decode()
+    assert f'action="{ADDRESS}"' in who.owner.get("/echo-trap").content.decode()
+    assert ADDRESS not in who.viewer.get("/echo-trap").content.decode()
 
 
-def test_the_details_of_the_watch_lead_to_the_run_that_collapses(run: Run, who: Visitors) -> None:
-    assert f'action="{ADDRESS}"' in who.owner.get(f"/runs/{run.slug}/").content.decode()
-    assert ADDRESS not in who.viewer.get(f"/runs/{run.slug}/").content.decode()
+def test_the_recording_is_found_on_the_list_and_in_the_details_of_the_watch(run: Run, who: Visitors) -> None:
+    for page in ("/", f"/runs/{run.slug}/"):
+        assert 'href="/echo-trap"' in who.viewer.get(page).content.decode()
+    assert 'href="/echo-trap"' in who.anonymous.get("/login").content.decode()
 
 
 def test_another_user_gets_runs_of_their_own_team(who: Visitors) -> None:

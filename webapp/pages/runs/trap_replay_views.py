@@ -1,0 +1,65 @@
+"""The recorded Echo Trap: a page for everyone, and the same for iframes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.clickjacking import xframe_options_exempt
+from django.views.decorators.http import require_safe
+
+from webapp.core.middleware.csp import FRAMED_POLICY
+from webapp.explorer.trap_replay import trap_replay
+
+SECONDS = 60
+"""Duration of the whole recording when it plays."""
+EMBED_SIZE = (960, 760)
+
+
+@require_safe
+def echo_trap(request: HttpRequest) -> HttpResponse:
+    """The page. `?iteration=143` opens it there, paused."""
+    embed = request.build_absolute_uri(reverse("embed-echo-trap"))
+    width, height = EMBED_SIZE
+    meta = {
+        "title": "The Echo Trap, recorded",
+        "description": "Two training runs from the same start: StarPO ends in one repeated choice, StarPO-S learns.",
+        "url": request.build_absolute_uri(reverse("echo-trap")),
+    }
+    context = {
+        "embed_code": f'<iframe src="{embed}" width="{width}" height="{height}" title="Echoscope: the Echo Trap" '
+        'frameborder="0" loading="lazy"></iframe>',
+        "meta": meta,
+        "autoplay": "iteration" not in request.GET,
+    }
+    return render(request, "echo_trap/page.html", _recording(request) | context)
+
+
+@require_safe
+@xframe_options_exempt
+def embed_echo_trap(request: HttpRequest) -> HttpResponse:
+    """The recording only. `?autoplay=1` starts it, `iteration=143` opens it there, `theme=dark` forces the theme."""
+    theme = request.GET.get("theme", "")
+    context = {
+        "theme": theme if theme in ("light", "dark") else "",
+        "autoplay": request.GET.get("autoplay") == "1",
+    }
+    response = render(request, "echo_trap/embed.html", _recording(request) | context)
+    response["Content-Security-Policy"] = FRAMED_POLICY
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+def _recording(request: HttpRequest) -> dict[str, Any]:
+    replay = trap_replay()
+    asked = request.GET.get("iteration", "")
+    known = asked.isdecimal() and len(asked) < 6
+    return {
+        "page": "echo-trap",
+        "replay": replay,
+        "runs": list(zip(replay.runs, replay.echoes, strict=True)),
+        "seconds": SECONDS,
+        "start": min(max(1, int(asked)), replay.length) if known else 1,
+    }
