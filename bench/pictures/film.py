@@ -17,7 +17,9 @@ FRAMES = 48
 FRAME_MS, LAST_MS = 250, 3000
 MAX_BYTES = 740_000
 """Of one file: README and documentation show one of two, by theme."""
-QUALITIES = (80, 70, 60, 50, 40)
+COLOURS = (0, 128, 64)
+"""Numbers of colours to which frames are reduced, in turn until the file is small enough; 0: as they are. Frames of a
+page are flat: without loss they are smaller than with it."""
 SET = """([slider, value]) => {
   slider.value = value;
   slider.dispatchEvent(new Event("input"));
@@ -49,19 +51,25 @@ def film_replay(browser: Any, url: str, out: Path) -> None:
 
 
 def save_film(frames: list[Image.Image], path: Path, limit: int = MAX_BYTES) -> int:
-    """Write the frames in the highest quality that stays below the limit. Returns the bytes of the file.
+    """Write the frames without loss, with as many colours as the limit permits. Returns the bytes of the file.
 
-    Raises ValueError if no quality does.
+    Raises ValueError if no number of colours does.
     """
-    for quality in QUALITIES:
+    durations = [FRAME_MS] * (len(frames) - 1) + [LAST_MS]
+    for colours in COLOURS:
+        first, *others = _reduced(frames, colours) if colours else frames
         file = BytesIO()
-        first, *others = frames
-        durations = [FRAME_MS] * len(others) + [LAST_MS]
         first.save(
-            file, "WEBP", save_all=True, append_images=others, duration=durations, loop=0, quality=quality, method=4
+            file, "WEBP", save_all=True, append_images=others, duration=durations, loop=0, lossless=True, method=3
         )
         if file.tell() <= limit:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.getvalue())
             return file.tell()
-    raise ValueError(f"{path.name} has more than {limit:,} bytes in every quality")
+    raise ValueError(f"{path.name} has more than {limit:,} bytes with {COLOURS[-1]} colours")
+
+
+def _reduced(frames: list[Image.Image], colours: int) -> list[Image.Image]:
+    """The frames with the colours of the one in the middle."""
+    palette = frames[len(frames) // 2].quantize(colours, dither=Image.Dither.NONE)
+    return [frame.quantize(palette=palette, dither=Image.Dither.NONE).convert("RGB") for frame in frames]

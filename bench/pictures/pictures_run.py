@@ -6,6 +6,7 @@
     python -m bench.pictures --only player result           # some of them
     python -m bench.pictures --only recorded tool-call taxi # those that need no trained run: a minute
     python -m bench.pictures --only trap trap-curves        # trains bandit-starpo-trap, or shows the run of --trap
+    python -m bench.pictures --only echo-trap               # the recorded Echo Trap as an animation
 
 It starts its own instance of the product, trains the pocket policy on two cores (a quarter of an hour, same settings
 and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the run's
@@ -25,6 +26,7 @@ from typing import Any
 
 import httpx
 
+from bench.pictures import film
 from bench.pictures.compress import save
 from bench.pictures.recorded_runs import record_calls, record_game, sent
 from bench.pictures.screenshots import (
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     trained = ["live", *(screenshot.name for screenshot in SCREENSHOTS)]
     trapped = [screenshot.name for screenshot in TRAP]
-    names = [*trained, *trapped, *RECORD, TAXI.name]
+    names = [*trained, *trapped, *RECORD, TAXI.name, film.NAME]
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the pictures (default: docs/images)")
     parser.add_argument("--journal", type=Path, help="folder of a run to show instead of training one")
     parser.add_argument("--trap", type=Path, help="folder of a collapsed run to show instead of training one")
@@ -79,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with _browser() as browser:
                 camera = Camera(browser, instance, options.out)
                 _take_foreign(instance, camera, Path(folder), options.only)
+                if film.NAME in options.only:
+                    film.film_replay(browser, instance.url, options.out)
                 if set(options.only) & set(trapped):
                     _take_trapped(instance, camera, options)
                 if set(options.only) & set(trained):
