@@ -14,6 +14,7 @@ from statistics import fmean
 from django.db.models import Avg, Count, Q
 
 from webapp.explorer.counts import WITH_REWARD
+from webapp.explorer.learned_puzzles import LearnedPuzzle, learned_lately
 from webapp.explorer.success_difference import Rate, SuccessDifference, correlation, difference, paired_difference
 from webapp.runs.models import Evaluation, MetricPoint, Run
 from webapp.trajectories.models import Group, Trajectory
@@ -145,6 +146,8 @@ class RunResult:
     tokens: float | None
     trajectories: int
     """Attempts in training, including those that were thinned out since."""
+    learned: Sequence[LearnedPuzzle] = ()
+    """Evaluation puzzles that were learned last."""
 
     @property
     def trend(self) -> Trend | None:
@@ -227,6 +230,7 @@ def result(
     metrics: Mapping[str, Sequence[float]],
     trajectories: int,
     attempts: AttemptsResult | None = None,
+    learned: Sequence[LearnedPuzzle] = (),
 ) -> RunResult:
     """The result of a run.
 
@@ -239,6 +243,7 @@ def result(
         metrics: success rate and mean reward of each iteration of training, in order.
         trajectories: number of its training trajectories.
         attempts: what is known of them, where the run has nothing else to show.
+        learned: evaluation puzzles that were learned last.
     """
     first, last = (evaluations[0], evaluations[-1]) if evaluations else (None, None)
     compared = None
@@ -269,11 +274,12 @@ def result(
         seconds=run.summary.get("seconds"),
         tokens=run.summary.get("tokens"),
         trajectories=trajectories,
+        learned=learned,
     )
 
 
 def of_run(run: Run) -> RunResult | None:
-    """The result of a run that has finished or was stopped, else None. At most five queries."""
+    """The result of a run that has finished or was stopped, else None. At most seven queries."""
     if run.state not in ENDED:
         return None
     every = list(Evaluation.objects.filter(run=run).order_by("iteration"))
@@ -293,6 +299,7 @@ def of_run(run: Run) -> RunResult | None:
         metrics,
         _trained_on(run),
         None if measured or run.recorded is None else _attempts(run),
+        learned_lately(run, suite, [one.iteration for one in evaluations]) if len(evaluations) > 1 else (),
     )
 
 
