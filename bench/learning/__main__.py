@@ -83,7 +83,7 @@ def main() -> int:
     for run in runs:
         print(run.summary())
     print(f"{time.monotonic() - began:.0f} s in all")
-    title = f"{', '.join(presets)}: success on the fixed prompts, T = 0.5"
+    title = f"{', '.join(presets)}: success on the evaluation puzzles, T = 0.5"
     _write(arguments, title, runs, jobs)
     for problem in problems:
         print(problem, file=sys.stderr)

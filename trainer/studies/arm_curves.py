@@ -97,7 +97,7 @@ def charts(results: StudyResults, line_of: LineOf) -> list[ArmChart]:
             arms = (arm for arm in results.arms if arm.environment == environment)
             curves = [curve for arm in arms if (curve := _curve(arm, metric, line_of)).points]
             # The title of an evaluation's metric names the suite, which is the environment itself here.
-            title = get_spec(metric).title if name else "Success on the fixed prompts"
+            title = get_spec(metric).title if name else "Success on the evaluation puzzles"
             if len(results.plan.environments) > 1:
                 title = f"{environment_title(environment)}: {title[0].lower()}{title[1:]}"
             if curves:

@@ -150,7 +150,7 @@ def _schedule(config: RunConfig) -> str:
 
 
 def _evaluation(config: RunConfig) -> str:
-    return f"{config.evaluation.prompts} fixed prompts, T = {config.evaluation.temperature:g}"
+    return f"{config.evaluation.prompts} evaluation puzzles, T = {config.evaluation.temperature:g}"
 
 
 _ROWS: Mapping[str, Callable[[RunConfig], str]] = {

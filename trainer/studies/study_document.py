@@ -25,7 +25,7 @@ _SCALE_WORDS: dict[Scale, str] = {
     "paper": "Settings are those of the paper as far as it states them (sources are in docs/settings.md).",
 }
 _RESULTS_NOTE = (
-    "Success is that of the last evaluation of each run on the fixed prompts, as the mean over seeds ± standard "
+    "Success is that of the last evaluation of each run on the evaluation puzzles, as the mean over seeds ± standard "
     "deviation. Collapsed: the mean success of five iterations fell below half of its best and stayed there. Detected: "
     "iteration at which the Echo Trap detector reported a collapse. A rewind takes iterations back: they count for "
     "what was detected and for steps and time, not for success. Steps are those of the optimiser. Time is that of a "

@@ -60,7 +60,7 @@ def test_charts_are_those_in_which_an_arm_has_values() -> None:
 
     found = charts(both, line_of)
     assert [(chart.title, [curve.arm.arm.name for curve in chart.curves]) for chart in found] == [
-        ("Sokoban: success on the fixed prompts", ["a", "b"]),
+        ("Sokoban: success on the evaluation puzzles", ["a", "b"]),
         ("Sokoban: entropy", ["b"]),
         ("FrozenLake: entropy", ["b"]),
     ]

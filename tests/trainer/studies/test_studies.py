@@ -191,7 +191,7 @@ def test_a_cell_that_is_interrupted_after_its_end_is_complete(tmp_path, monkeypa
 def test_evaluations_are_drawn_beside_what_was_played_in_training(tmp_path, complete):
     complete("appendix-c", tmp_path)
     picture_text = (tmp_path / "appendix-c.svg").read_text()
-    for title in ("success on the fixed prompts", "success while training"):
+    for title in ("success on the evaluation puzzles", "success while training"):
         assert f"Sokoban: {title}" in picture_text
 
 

@@ -29,7 +29,7 @@ def test_charts_and_picture_of_a_study(people: People, tmp_path: Path, settings:
     MetricPoint.objects.create(run=first, name=name, iteration=0, value=0.5, tokens=0, seconds=0.0)
     results = results_of(study, members_of(study))
     evaluated, *charts = charts_of(results)
-    assert evaluated.title == "Sokoban: success on the fixed prompts"
+    assert evaluated.title == "Sokoban: success on the evaluation puzzles"
     assert [chart.title for chart in charts] == [
         "Sokoban: success while training",
         "FrozenLake: success while training",
