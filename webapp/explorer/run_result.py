@@ -136,6 +136,8 @@ class RunResult:
     checkpoint: int | None
     """Iteration of the stored checkpoint with the highest evaluated success, else of the newest one; None: none."""
     checkpoint_success: float | None
+    """Success in the evaluation that stands for it, in iteration `checkpoint_evaluated`."""
+    checkpoint_evaluated: int | None
     success_trend: Trend | None
     reward_trend: Trend | None
     iterations: int
@@ -216,10 +218,28 @@ def trend(values: Sequence[float]) -> Trend | None:
     return Trend(fmean(values[:count]), fmean(values[-count:]), count) if count else None
 
 
+def evaluated_at(checkpoint: int, success: Mapping[int, float]) -> int | None:
+    """Iteration of the evaluation that stands for a checkpoint: of the two around it the worse one; None without one.
+
+    The evaluation before training is of other weights.
+    """
+    before = max((iteration for iteration in success if 0 < iteration <= checkpoint), default=None)
+    after = min((iteration for iteration in success if 0 < checkpoint <= iteration), default=None)
+    around = [iteration for iteration in (before, after) if iteration is not None]
+    return min(around, key=lambda iteration: success[iteration], default=None)
+
+
 def best_checkpoint(stored: Sequence[int], success: Mapping[int, float]) -> int | None:
-    """The stored checkpoint with the highest success; the newest one if none of them was evaluated; None: none."""
-    evaluated = [iteration for iteration in stored if iteration in success]
-    return max(evaluated, key=lambda iteration: (success[iteration], iteration), default=max(stored, default=None))
+    """The stored checkpoint with the highest success; the newest one if none of them was evaluated; None: none.
+
+    The last one before a collapse may be stored between two evaluations.
+    """
+
+    def order(checkpoint: int) -> tuple[float, bool, int]:
+        evaluated = evaluated_at(checkpoint, success)
+        return -1.0 if evaluated is None else success[evaluated], evaluated == checkpoint, checkpoint
+
+    return max(stored, key=order, default=None)
 
 
 def result(
@@ -258,6 +278,7 @@ def result(
             parts = [gain(first, warmed_up, before, between), gain(warmed_up, last, between, after)]
     success = {one.iteration: one.success for one in evaluations}
     checkpoint = best_checkpoint(checkpoints, success)
+    evaluated = None if checkpoint is None else evaluated_at(checkpoint, success)
     return RunResult(
         suite=last.suite if last else "",
         last=last,
@@ -266,7 +287,8 @@ def result(
         best=max(evaluations, key=lambda one: (one.success, -one.iteration), default=None),
         wall=sections,
         checkpoint=checkpoint,
-        checkpoint_success=None if checkpoint is None else success.get(checkpoint),
+        checkpoint_success=None if evaluated is None else success[evaluated],
+        checkpoint_evaluated=evaluated,
         success_trend=trend(metrics.get(SUCCESS, ())),
         reward_trend=trend(metrics.get(REWARD, ())),
         iterations=max(map(len, metrics.values()), default=0),

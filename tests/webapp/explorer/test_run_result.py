@@ -157,6 +157,13 @@ def test_the_best_stored_checkpoint_is_the_best_evaluated_one() -> None:
     assert run_result.best_checkpoint([16, 20], success) == 16
     assert run_result.best_checkpoint([18, 20], success) == 20
     assert run_result.best_checkpoint([], success) is None
+    assert run_result.best_checkpoint([4], {0: 0.3}) == 4, "the success before training is of other weights"
+
+
+def test_the_checkpoint_before_a_collapse_is_the_best_although_it_was_not_evaluated() -> None:
+    success = {0: 0.44, 80: 0.21, 100: 0.15, 220: 0.01, 240: 0.004}
+    assert run_result.best_checkpoint([90, 230, 240], success) == 90
+    assert [run_result.evaluated_at(stored, success) for stored in (10, 90, 230, 240, 250)] == [80, 100, 240, 240, 240]
 
 
 def test_the_ends_of_training_do_not_overlap() -> None:
