@@ -98,7 +98,7 @@ def _show(client: Client, args: argparse.Namespace) -> None:
         success = "–" if arm.success is None else f"{100 * arm.success:.1f}"
         around = "" if arm.deviation is None else f" ± {100 * arm.deviation:.1f}"
         stopped = ", stopped early" if arm.stopped else ""
-        lines.append(f"{prefix}{arm.title}: {success}{around} %, {arm.complete} of {len(arm.runs)} complete{stopped}")
+        lines.append(f"{prefix}{arm.title}: {success}{around}%, {arm.complete} of {len(arm.runs)} complete{stopped}")
     for verdict in study.verdicts:
         firm = "" if verdict.firm else f" ({verdict.complete} of {verdict.planned} seeds)"
         lines.append(f"{verdict.claim}, {verdict.environment}: {verdict.verdict}{firm}; {verdict.figures}")

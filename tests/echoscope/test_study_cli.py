@@ -25,7 +25,7 @@ def test_a_grid_is_launched_shown_steered_shared_and_exported(shell: Any, tmp_pa
     for run in runs_of(study):
         finish(run, 0.5)
     shown = shell("study", "show", study.slug)[1]
-    assert "KL penalty 0.01: 50.0 ± 0.0 %, 3 of 3 complete" in shown
+    assert "KL penalty 0.01: 50.0 ± 0.0%, 3 of 3 complete" in shown
     assert "inconclusive" in shown
     assert study.slug in shell("study", "list", "--text", "KL")[1]
     assert "is running" not in shell("study", "pause", study.slug)[2]

@@ -127,7 +127,7 @@ class _Progress:
             line = {"stage": progress.stage, "done": progress.done, "total": progress.total}
             print(json.dumps(line), flush=True)
         elif self._terminal:
-            share = f"{100 * progress.done / progress.total:3.0f} %" if progress.total else ""
+            share = f"{100 * progress.done / progress.total:3.0f}%" if progress.total else ""
             size = listing.size_text(progress.done)
             print(f"\r\x1b[K{_STAGES[progress.stage]} … {share} {size}", end="", file=sys.stderr, flush=True)
         elif progress.stage != self._stage:

@@ -75,7 +75,7 @@ _ALL = (
         "Does learning only from the groups with the widest rewards delay the collapse, and what does it save?",
         ("frozen_lake", "sokoban"),
         tuple(
-            Arm(f"{prefix}keep-{percent}", f"{title}{percent} % kept", "starpo", estimator | changes)
+            Arm(f"{prefix}keep-{percent}", f"{title}{percent}% kept", "starpo", estimator | changes)
             for prefix, title, estimator in (("", "PPO, ", _PPO), ("grpo-", "GRPO, ", _GRPO))
             for percent, changes in (
                 (100, _NO_FILTER),

@@ -42,20 +42,20 @@ REPORTED: dict[str, tuple[Reported, ...]] = {
     ),
     "figure-8": (Reported("no KL penalty, and a wider upper clip", "both delay the collapse"),),
     "figure-9": (
-        Reported("final success", "20.3 %", "sokoban", "starpo_s"),
-        Reported("final success", "21.8 %", "frozen_lake", "starpo_s"),
+        Reported("final success", "20.3%", "sokoban", "starpo_s"),
+        Reported("final success", "21.8%", "frozen_lake", "starpo_s"),
         Reported("StarPO-S against StarPO", "collapses later, ends higher"),
     ),
     "figure-10": (Reported("success by batches from one rollout", "1 > 2 > 5 > 10: fresher is better"),),
     "figure-11": (Reported("length of thoughts", "falls in the course of training"),),
     "table-2": (
-        Reported("success", "20.7 %", "sokoban", "n-4"),
-        Reported("success with the new vocabulary", "25.4 %", "sokoban", "n-4"),
-        Reported("success in FrozenLake", "21.5 %", "sokoban", "n-4"),
+        Reported("success", "20.7%", "sokoban", "n-4"),
+        Reported("success with the new vocabulary", "25.4%", "sokoban", "n-4"),
+        Reported("success in FrozenLake", "21.5%", "sokoban", "n-4"),
         Reported("best number of responses per prompt", "4"),
     ),
     "table-3": tuple(
-        Reported(f"success ({where})", f"{value} %", "sokoban", f"actions-{number}")
+        Reported(f"success ({where})", f"{value}%", "sokoban", f"actions-{number}")
         for where, row in (
             ("Sokoban", (12.1, 16.4, 19.5, 27.0, 28.1, 33.6, 22.3)),
             ("larger Sokoban", (1.2, 3.5, 2.0, 5.1, 6.3, 6.6, 3.9)),
@@ -63,16 +63,16 @@ REPORTED: dict[str, tuple[Reported, ...]] = {
         for number, value in enumerate(row, start=1)
     ),
     "table-4": (
-        Reported("success with unseen names", "100 %", "bandit_teacher", "think"),
-        Reported("success with unseen names", "81.3 %", "bandit_teacher", "no-think"),
-        Reported("success with unseen names, exchanged", "67.6 %", "bandit_teacher", "think"),
-        Reported("success with unseen names, exchanged", "56.3 %", "bandit_teacher", "no-think"),
+        Reported("success with unseen names", "100%", "bandit_teacher", "think"),
+        Reported("success with unseen names", "81.3%", "bandit_teacher", "no-think"),
+        Reported("success with unseen names, exchanged", "67.6%", "bandit_teacher", "think"),
+        Reported("success with unseen names, exchanged", "56.3%", "bandit_teacher", "no-think"),
     ),
     "appendix-c": (
-        Reported("final success", "20.3 %", "sokoban", "starpo_s"),
-        Reported("final success", "74.6 %", "sokoban", "sft"),
-        Reported("final success", "21.8 %", "frozen_lake", "starpo_s"),
-        Reported("final success", "23 %", "frozen_lake", "sft"),
+        Reported("final success", "20.3%", "sokoban", "starpo_s"),
+        Reported("final success", "74.6%", "sokoban", "sft"),
+        Reported("final success", "21.8%", "frozen_lake", "starpo_s"),
+        Reported("final success", "23%", "frozen_lake", "sft"),
     ),
     "appendix-d": (
         Reported("memory", "about half", "", "lora"),

@@ -36,7 +36,7 @@ def of_seeds(iterations: Sequence[int | None]) -> str:
 
 def share(value: float) -> str:
     """Format a share, 0 to 1, in per cent."""
-    return f"{100 * value:.1f} %"
+    return f"{100 * value:.1f}%"
 
 
 def seconds_text(seconds: float) -> str:
@@ -49,4 +49,4 @@ def spread(shares: Sequence[float]) -> str:
     if not shares:
         return NONE
     around = f" ± {100 * stdev(shares):.1f}" if len(shares) > 1 else ""
-    return f"{100 * fmean(shares):.1f}{around} %"
+    return f"{100 * fmean(shares):.1f}{around}%"

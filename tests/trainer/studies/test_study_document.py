@@ -71,7 +71,7 @@ def test_incomplete_runs_are_marked_and_have_no_part_in_verdicts():
     assert (starpo_s["By seed"], starpo_s["Complete"], starpo_s["After"]) == (
         "80.0 82.0 84.0 queued",
         "2 of 4",
-        "82.0 ± 2.0 %",
+        "82.0 ± 2.0%",
     )
     assert "80.0 82.0 *[84.0](/runs/last)* *queued*" in markdown(document)
     verdict = texts(document, "verdicts")[0]

@@ -48,7 +48,7 @@ def test_a_grid_is_launched_read_and_judged(callers: Callers) -> None:
 def test_a_study_of_the_paper_has_its_figures_and_a_search_its_plan(callers: Callers) -> None:
     paper = launch(callers, {"kind": "catalogue", "study": "figure-9", "scale": "smoke", "seeds": 1})
     found = callers.owner.get(f"/api/studies/{paper.slug}").json()
-    assert {"what": "final success", "value": "20.3 %", "environment": "sokoban", "arm": "starpo_s"} in found["paper"]
+    assert {"what": "final success", "value": "20.3%", "environment": "sokoban", "arm": "starpo_s"} in found["paper"]
     space = [{"setting": "optimizer.policy_lr", "low": 1e-5, "high": 1e-2, "log": True}]
     search = launch(callers, {"kind": "bayesian", "preset": "bandit-starpo_s-pocket", "space": space, "trials": 7})
     found = callers.owner.get(f"/api/studies/{search.slug}").json()

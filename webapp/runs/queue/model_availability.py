@@ -51,7 +51,7 @@ _ORDER = [
 
 
 def progress_text(stored: StoredModel) -> str:
-    """Return the progress of a download, e.g. “downloading on worker@a (41 %)”."""
+    """Return the progress of a download, e.g. “downloading on worker@a (41%)”."""
     if stored.state == StoredModel.State.QUEUED:
         return "its download waits for the worker"
     worker = stored.worker.name if stored.worker else "a worker"

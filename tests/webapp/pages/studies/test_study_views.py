@@ -79,7 +79,7 @@ def test_a_grid_from_the_form_to_its_verdict(who: Visitors, people: People) -> N
     for run, success in zip(runs_of(study, "arm-2")[:3], (0.80, 0.82, 0.81), strict=True):
         finish(run, success)
     text = words(page(who.viewer, study))
-    assert "50.5 ± 1.3 %" in text
+    assert "50.5 ± 1.3%" in text
     assert "yes (provisional)" in text
     assert "3 of 4 seeds" in text
     assert "verdicts on success hold for them only." in text, "no puzzle was recorded"
@@ -89,7 +89,7 @@ def test_a_grid_from_the_form_to_its_verdict(who: Visitors, people: People) -> N
     assert study.state == Study.State.FINISHED
     text = page(who.owner, study)
     assert "provisional)" not in text
-    assert "80.5 ± 1.3 %" in words(text)
+    assert "80.5 ± 1.3%" in words(text)
     assert 'hx-trigger="every' not in text, "a finished study is not polled"
     assert all(f"/runs/{run.slug}/" in text for run in runs), "every figure opens its run"
 
@@ -257,7 +257,7 @@ def test_exports_hold_the_page_the_charts_and_the_runs(study: Study, who: Visito
     ):
         assert heading in text
     assert "verdicts on success hold for them only." in text
-    assert "| final success | Sokoban | StarPO-S | 20.3 % |" in text
+    assert "| final success | Sokoban | StarPO-S | 20.3% |" in text
     assert f"http://testserver/runs/{runs_of(study)[0].slug}/" in text
     picture = who.owner.get(f"/studies/{study.slug}/export/svg")
     assert picture["Content-Type"].startswith("image/svg+xml")
