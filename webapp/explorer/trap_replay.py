@@ -127,7 +127,7 @@ class TrapReplay:
         return [self._chart(name) for name in METRICS]
 
     def _chart(self, name: str) -> MetricChart:
-        spec = registry.spec_of(name)
+        spec = registry.get_spec(name)
         lines = [
             Series(run.name, list(enumerate(run.curves[name][: self.length], start=1)), number + 1)
             for number, run in enumerate(self.runs)
