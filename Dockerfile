@@ -9,6 +9,14 @@ WORKDIR /pages
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev
 
+FROM python:${PYTHON}-slim AS bundles
+WORKDIR /app
+COPY --from=pages /pages/node_modules node_modules
+COPY bootstrap bootstrap
+COPY templates templates
+COPY static static
+RUN python -c "from bootstrap import node; node.publish()" && python -m bootstrap.bundle
+
 FROM python:${PYTHON}-slim AS packages
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 RUN python -m venv /opt/echoscope
@@ -55,8 +63,8 @@ COPY static static
 # Whose X-Forwarded-For is believed: uvicorn reads FORWARDED_ALLOW_IPS, by default 127.0.0.1.
 # Compile now: the user echoscope has no write access to /app.
 RUN python -m compileall -q bootstrap envs trainer webapp
-RUN --mount=type=bind,from=pages,source=/pages/node_modules,target=/app/node_modules \
-    python -c "from bootstrap import node; node.publish()"
+COPY --from=bundles /app/static/vendor static/vendor
+COPY --from=bundles /app/build/static build/static
 USER echoscope
 VOLUME /data
 EXPOSE 8000

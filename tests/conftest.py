@@ -24,6 +24,7 @@ from hypothesis import settings
 from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from bootstrap.bundle import bundle
 from tests import migrated_database
 from tests.chromium import browser
 from tests.patience import SECONDS
@@ -52,11 +53,13 @@ os.environ.update(
 )
 
 
-def pytest_configure() -> None:
-    """Set Django up now, since pytest-django does so only once settings are configured.
+def pytest_configure(config: pytest.Config) -> None:
+    """Bundle the scripts of the pages, and set Django up now: pytest-django does so only once settings are configured.
 
     The variable is removed afterwards: an inheriting xdist worker would read this process's URLs, too early.
     """
+    if not hasattr(config, "workerinput"):
+        bundle()  # settings look for its folder
     django.setup()
     TransactionTestCase._fixture_teardown = migrated_database.delete_rows
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)

@@ -187,7 +187,9 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 
 STATIC_URL = "static/"
-STATICFILES_DIRS = [ROOT / "static"]
+BUNDLES = ROOT / "build" / "static"
+"""Scripts of the pages as bootstrap.bundle writes them, each at the address of its source."""
+STATICFILES_DIRS = [*([BUNDLES] if BUNDLES.exists() and not DEBUG else []), ROOT / "static"]
 STATIC_ROOT = ECHOSCOPE_DATA_DIR / "static"
 WHITENOISE_USE_FINDERS = DEBUG or not STATIC_ROOT.exists()  # before collectstatic, files are served from static/
 STORAGES = {

@@ -6,14 +6,14 @@ For tests that visit many pages once; interaction with a server is tested agains
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from django.contrib.staticfiles import finders
 from django.db import connection
 from django.test import Client
 from playwright.sync_api import BrowserContext, Route
-
-from webapp.settings import ROOT
 
 ORIGIN = "http://pages.localhost"  # which browsers trust like https
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -40,13 +40,12 @@ def serve(context: BrowserContext, client: Client) -> None:
 
     def answer(route: Route) -> None:
         address = urlsplit(route.request.url)
-        file = ROOT / address.path.lstrip("/")
         if address.path.startswith("/static/"):
-            found = file if file.is_file() else _of_packages(address.path)
-            if found is None:
+            file = finders.find(address.path.removeprefix("/static/"))
+            if file is None:
                 route.fulfill(status=404)
             else:
-                route.fulfill(path=found, content_type=KINDS.get(file.suffix, "application/octet-stream"))
+                route.fulfill(path=file, content_type=KINDS.get(Path(file).suffix, "application/octet-stream"))
             return
         path_and_query = f"{address.path}?{address.query}" if address.query else address.path
         try:
@@ -60,10 +59,3 @@ def serve(context: BrowserContext, client: Client) -> None:
 
     context.route("**/*", answer)
     context.route_web_socket("**/ws/**", lambda socket: None)
-
-
-def _of_packages(path: str) -> str | None:
-    from django.contrib.staticfiles import finders
-
-    found = finders.find(path.removeprefix("/static/"))
-    return found if isinstance(found, str) else None

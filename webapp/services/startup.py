@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bootstrap.bundle import bundle
 from bootstrap.progress import step
 from webapp.services import addresses, programs
 from webapp.services.child_process import NotReady, tail
@@ -64,6 +65,8 @@ def run(options: Options) -> int:
     supervisor = ProcessSupervisor(log_line)
     supervisor.install_signal_handlers()
     try:
+        if not options.reload:
+            bundle()
         env = start_servers(supervisor, home)
         facts = start_site(supervisor, home, host, port, env, options)
         print(f"  Ready after {time.monotonic() - started:.1f} s.\n", flush=True)

@@ -1,14 +1,13 @@
 // @ts-check
 /** Echo meter of the live page: loaded after the page, and again when an iteration has been trained. */
 
-import { need } from "../ui/dom.js";
-
 const PAUSE = 4000; // iterations of small policies take less than a second, and many may watch them
 
-const panel = need(document, "[data-echo]");
+const panel = document.querySelector("[data-echo]");
 let waiting = false;
 
-async function load() {
+/** @param {HTMLElement} panel */
+async function load(panel) {
   waiting = false;
   const answer = await fetch(panel.dataset.echo ?? "").catch(() => null);
   if (answer?.status === 204) panel.hidden = true; // nothing to count
@@ -18,11 +17,13 @@ async function load() {
   panel.hidden = false;
 }
 
-document.addEventListener("runevents", (event) => {
-  const events = /** @type {CustomEvent<import("../types.js").Event[]>} */ (event).detail;
-  if (waiting || !events.some(({ type }) => type === "metrics")) return;
-  waiting = true;
-  window.setTimeout(() => void load(), PAUSE * (1 + Math.random()));
-});
-document.addEventListener("runreloaded", () => void load());
-void load();
+if (panel instanceof HTMLElement) {
+  document.addEventListener("runevents", (event) => {
+    const events = /** @type {CustomEvent<import("../types.js").Event[]>} */ (event).detail;
+    if (waiting || !events.some(({ type }) => type === "metrics")) return;
+    waiting = true;
+    window.setTimeout(() => void load(panel), PAUSE * (1 + Math.random()));
+  });
+  document.addEventListener("runreloaded", () => void load(panel));
+  void load(panel);
+}

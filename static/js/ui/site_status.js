@@ -16,4 +16,4 @@ async function renew() {
   window.setTimeout(renew, INTERVAL_MS);
 }
 
-window.setTimeout(renew, INTERVAL_MS);
+if (document.querySelector("[data-site-status]")) window.setTimeout(renew, INTERVAL_MS);
