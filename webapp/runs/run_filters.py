@@ -24,6 +24,7 @@ FIELDS = (
     "mine",
     "archived",
     "sort",
+    "flat",
     "hide",
 )
 _UNFILTERED = Q(config__algorithm__group_filter="none") | Q(
@@ -101,12 +102,14 @@ class Listing:
     mine: str = ""
     archived: str = ""
     sort: str = "newest"
+    flat: str = ""
+    """Not empty: a row for each run, also for the runs of a study or of a configuration."""
     hide: str = ""
     """Columns that are hidden, with spaces; “none” for a view that shows all of them."""
 
     @property
     def filtered(self) -> bool:
-        return any(getattr(self, name) for name in FIELDS if name not in ("sort", "hide"))
+        return any(getattr(self, name) for name in FIELDS if name not in ("sort", "flat", "hide"))
 
     def runs(self, user: Any) -> QuerySet[Run]:
         """The matching runs of the user's teams, ordered."""

@@ -119,6 +119,11 @@ class RunSummary:
         return [self.run.environment, *(entry["name"] for entry in mix)]
 
     @property
+    def named(self) -> bool:
+        """Whether its title is not made from its settings, so that it may say nothing about them."""
+        return bool(self.run.config.get("name")) or self.run.recorded is not None
+
+    @property
     def details(self) -> str:
         """Environments, algorithm and model, e.g. “FrozenLake · StarPO-S · GRPO”, without what the title says."""
         parts = [" + ".join(self.environments), *algorithm_words(self.run.config).replace(", ", " · ").split(" · ")]
@@ -135,19 +140,21 @@ class RunSummary:
 
     @property
     def eta_words(self) -> str:
-        """Remaining time with its range; empty unless the run is being trained and it is known."""
+        """Remaining time; empty unless the run is being trained and it is known."""
         phase = self.run.phase_facts
         running = self.run.state == Run.State.RUNNING
-        return formatting.eta_text(phase) if running and phase and phase["eta_seconds"] else ""
+        return f"{formatting.duration(phase['eta_seconds'])} left" if running and phase and phase["eta_seconds"] else ""
 
     @property
     def iteration_words(self) -> str:
         if not self.run.iterations and self.run.recorded is not None:
             return formatting.plural(self.run.iteration, "iteration")
+        if not self.run.iterations:
+            return ""  # an evaluation
         steps = self.run.warmup_steps
         if self.run.iteration < 0:
             return f"warm-up {max(0, steps + self.run.iteration):,} of {formatting.plural(steps, 'step')}"
-        return f"{self.run.iteration} of {formatting.plural(self.run.iterations, 'iteration')}"
+        return f"{self.run.iteration:,} of {self.run.iterations:,}"
 
     @cached_property
     def success_spark(self) -> str:

@@ -19,9 +19,16 @@ function boxes() {
   return [.../** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("input[name=compare]"))];
 }
 
+/** Runs of a row: several of a folded one. @param {HTMLInputElement} box */
+const runsOf = (box) => box.value.split(",");
+
 /** Restore the checkboxes after a row update, and the label of the button. */
 function show() {
-  for (const box of boxes()) box.checked = chosen.has(box.value);
+  for (const box of boxes()) {
+    const count = runsOf(box).filter((slug) => chosen.has(slug)).length;
+    box.checked = count === runsOf(box).length;
+    box.indeterminate = count > 0 && !box.checked;
+  }
   if (words)
     setText(
       words,
@@ -36,8 +43,10 @@ function compare() {
 
 /** @param {HTMLInputElement} box */
 function note(box) {
-  if (box.checked) chosen.add(box.value);
-  else chosen.delete(box.value);
+  for (const slug of runsOf(box)) {
+    if (box.checked) chosen.add(slug);
+    else chosen.delete(slug);
+  }
   show();
 }
 
@@ -47,7 +56,15 @@ function move(step) {
   if (!rows.length) return;
   const at = rows.findIndex((row) => row.contains(document.activeElement));
   const next = at < 0 ? (step > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + step));
-  /** @type {HTMLElement|null} */ (rows[next].querySelector(".title a"))?.focus();
+  /** @type {HTMLElement|null} */ (rows[next].querySelector("[data-name]"))?.focus();
+}
+
+/** Unfold or fold the row with the focus. @param {boolean} open */
+function unfold(open) {
+  const toggle = document.activeElement?.closest("[data-run-row]")?.querySelector(".fold-toggle");
+  if (!(toggle instanceof HTMLElement) || (toggle.ariaExpanded === "true") === open) return false;
+  toggle.click();
+  return true;
 }
 
 function toggle() {
@@ -111,6 +128,7 @@ form?.addEventListener("submit", (event) => {
 });
 describe("Runs", [
   ["j k", "next, previous run"],
+  ["→ ←", "unfold, fold a study or the seeds of a configuration"],
   ["x", "select it"],
   ["c", "compare the selected runs"],
 ]);
@@ -124,6 +142,10 @@ onKey((key) => {
     case "ArrowUp":
       move(-1);
       return true;
+    case "ArrowRight":
+      return unfold(true);
+    case "ArrowLeft":
+      return unfold(false);
     case "x":
       toggle();
       return true;
@@ -139,5 +161,5 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (asks && document.hidden) event.preventDefault();
 });
 document.addEventListener("htmx:afterSettle", show);
-for (const box of boxes()) if (box.checked) chosen.add(box.value);
+for (const box of boxes()) if (box.checked) for (const slug of runsOf(box)) chosen.add(slug);
 show();

@@ -20,13 +20,14 @@ from django.views.decorators.http import require_GET
 from webapp.explorer.compare import MAX_RUNS
 from webapp.pages.saved_views_menu import saved_views
 from webapp.runs import run_filters, summaries
+from webapp.runs.listing.folds import FoldedRuns, fold, fold_rows
 from webapp.runs.model_cards.real_model import real_model_offer
 from webapp.runs.models import Run
 from webapp.saved_views.models import SavedView
 from webapp.teams.access import writable_teams
 from webapp.trajectories.render.run_boards import run_boards
 
-RUNS_PER_PAGE = 30
+ROWS_PER_PAGE = 30
 BUSY_SECONDS, QUIET_SECONDS = 3, 20
 """Polling intervals: with an active run on the page, and without (a colleague may launch one)."""
 DIGEST = "the-digest-of-these-rows"
@@ -38,7 +39,7 @@ DIGEST = "the-digest-of-these-rows"
 @never_cache
 def run_list(request: HttpRequest) -> HttpResponse:
     """Runs of the user's teams. `?compare_now` redirects to the comparison of the selected ones."""
-    chosen = request.GET.getlist("compare")
+    chosen = [slug for value in request.GET.getlist("compare") for slug in value.split(",")]  # a folded row has several
     if "compare_now" in request.GET and chosen:
         visible = set(Run.objects.visible_to(request.user).filter(slug__in=chosen).values_list("slug", flat=True))
         return redirect(f"/compare?runs={','.join(slug for slug in chosen if slug in visible)}")
@@ -87,20 +88,39 @@ def _group_comparison(request: HttpRequest, listing: run_filters.Listing) -> tup
 def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
     """The part of the page that changes, and its digest, which it contains."""
     listing = run_filters.read(request.GET)
-    runs = listing.runs(request.user).select_related("author", "team").defer("log_tail", "summary")
-    page = Paginator(runs, RUNS_PER_PAGE).get_page(request.GET.get("page"))
-    cards = summaries.cards(list(page.object_list))
+    runs = listing.runs(request.user)
+    if listing.flat:
+        folded = [FoldedRuns("", "", {pk: ""}) for pk in runs.values_list("pk", flat=True)]
+    else:
+        folded = fold(runs, by_group=not listing.group)
+    unfolded = request.GET.get("open", "").split()
+    page = Paginator(folded, ROWS_PER_PAGE).get_page(request.GET.get("page"))
+    rows = fold_rows(list(page.object_list), unfolded)
+    cards = [card for row in rows for card in ([row] if isinstance(row, summaries.RunSummary) else row.rows)]
+    teams = {run.team_id for row in rows for run in ([row.run] if isinstance(row, summaries.RunSummary) else row.runs)}
     context = {
         "page_obj": page,
-        "runs": cards,
+        "rows": [
+            {"run": row}
+            if isinstance(row, summaries.RunSummary)
+            else {"fold": row, "open": _toggled(unfolded, row.key)}
+            for row in rows
+        ],
         "boards": {} if "board" in listing.hide.split() else run_boards((card.run.pk, card.trained) for card in cards),
         "columns": listing.columns,
+        "wanted": listing,
         "filtered": listing.filtered,
-        "several_teams": len({card.run.team_id for card in cards}) > 1,
+        "several_teams": len(teams) > 1,
         "chosen": chosen,
-        "seconds": BUSY_SECONDS if any(card.active for card in cards) else QUIET_SECONDS,
+        "seconds": BUSY_SECONDS if any(row.active for row in rows) else QUIET_SECONDS,
         "digest": DIGEST,
     }
     text = render_to_string("runs/_rows.html", context, request)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return mark_safe(text.replace(DIGEST, digest)), digest  # rendered by a template, which escapes user input
+
+
+def _toggled(unfolded: list[str], key: str) -> str | None:
+    """The keys of the unfolded rows after this one is folded or unfolded; None for no key."""
+    keys = [each for each in unfolded if each != key] if key in unfolded else [*unfolded, key]
+    return " ".join(keys) or None

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from django.db import connection
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.render.mini_board import mini_board
 
 MAX_BOARD_LENGTH = 8_000
 """Characters of JSON of a board that is drawn; grids of a few dozen cells have some hundred."""
-MAX_LINES, MAX_LINE_LENGTH = 5, 36
-"""Text of a board that has no grid: what fits the cell."""
 _OUTCOMES = {
     Trajectory.Status.PLAYING: "in progress",
     Trajectory.Status.SUCCESS: "solved",
@@ -67,14 +63,11 @@ def _words(environment: str, status: str, split: str, iteration: int) -> str:
 
 @lru_cache(maxsize=2048)
 def _picture(text: str) -> SafeString | None:
-    """The drawing of a board's JSON, kept by content: most rows are the same at the next refresh of the list."""
-    board = json.loads(text)
-    drawn = mini_board(board)
-    if drawn is not None:
-        return drawn
-    lines = [line.strip() for line in board_text(board).splitlines() if line.strip()]
-    shown = [line[:MAX_LINE_LENGTH] for line in lines[:MAX_LINES]]
-    return format_html('<span class="mini-text" aria-hidden="true">{}</span>', "\n".join(shown)) if shown else None
+    """The drawing of a board's JSON, kept by content: most rows are the same at the next refresh of the list.
+
+    None for a board without a grid: its text would not be legible.
+    """
+    return mini_board(json.loads(text))
 
 
 _BOARDS = """
