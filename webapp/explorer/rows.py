@@ -27,7 +27,7 @@ from webapp.trajectories.positions import START, position_query
 FIRST_WORDS = 110
 COLUMNS = (
     ("iteration", "Iteration", "number"),
-    ("place", "Group · member", ""),
+    ("place", "Puzzle · attempt", ""),
     ("environment", "Environment", "several"),
     ("outcome", "Ended", ""),
     ("mark", "Worst mark", ""),

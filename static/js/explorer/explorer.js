@@ -4,6 +4,8 @@
  * offers new results. The server renders the list; htmx swaps it in.
  */
 
+import { playerKey, showBeside } from "./beside.js";
+import "./reward_brush.js";
 import { fetchJson } from "../ui/fetch_json.js";
 import { describe, onKey } from "../ui/shortcuts.js";
 import { need, setText } from "../ui/dom.js";
@@ -119,10 +121,12 @@ document.addEventListener("htmx:afterSettle", () => {
   if (folded) document.querySelector("details.facets")?.removeAttribute("open");
   mark();
   readRendered();
+  showBeside();
 });
 document.addEventListener("htmx:historyRestore", () => {
   refill();
   readRendered();
+  showBeside();
 });
 
 /** @param {1|-1} way */
@@ -131,21 +135,24 @@ function walk(way) {
   const at = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
   const next = at < 0 ? (way > 0 ? 0 : links.length - 1) : at + way;
   links[next]?.focus();
+  links[next]?.scrollIntoView({ block: "nearest" });
   return links.length > 0;
 }
 
 describe("Attempts", [
   ["j k", "next, previous attempt"],
   ["Enter", "open it"],
+  ["← → space", "step, play the attempt beside the list"],
   ["/", "search"],
 ]);
 onKey((key) => {
   if (key === "j") return walk(1);
   if (key === "k") return walk(-1);
-  if (key !== "/") return false;
+  if (key !== "/") return playerKey(key);
   const text = document.getElementById("text");
   text?.focus();
   return text !== null;
 });
 readRendered();
+showBeside();
 document.documentElement.classList.add("explorer-ready");

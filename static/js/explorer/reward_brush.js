@@ -42,7 +42,7 @@ function show(brush) {
     setText(
       words,
       all
-        ? "Drag over the bars, or move an end"
+        ? "Drag to filter"
         : `${number(edge(brush, brush.low))} to ${number(edge(brush, brush.high))}`,
     );
   const width = 100 / Number(brush.high.max);

@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.core.formatting import beginning
+from webapp.explorer.found import found_query
 from webapp.pages.trajectory_page import NO_FORMS, gone, player_context, private
 from webapp.teams.access import require_writer, signed_in
 from webapp.teams.undo_notice import offer_undo
@@ -39,10 +40,9 @@ def share(request: HttpRequest, slug: str) -> HttpResponse:
     trajectory = get_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     form = ShareForm({"ends": "never"} | request.POST.dict())
-    back = reverse("trajectory", args=[slug])
     if not form.is_valid():
         messages.error(request, f"No link was created. {form.problem()}")
-        return redirect(f"{back}#share")
+        return redirect(_page(request, slug))
     turn, action = form.position()
     do_share_trajectory(
         trajectory,
@@ -53,7 +53,8 @@ def share(request: HttpRequest, slug: str) -> HttpResponse:
         indexable=form.cleaned_data["indexable"],
     )
     messages.success(request, "Link created. Anyone with the link can watch this trajectory without an account.")
-    return redirect(f"{back}{start_query(None if turn is None else (turn, -1 if action is None else action))}#share")
+    position = start_query(None if turn is None else (turn, -1 if action is None else action))
+    return redirect(_page(request, slug, position))
 
 
 @login_required
@@ -66,7 +67,14 @@ def revoke(request: HttpRequest, slug: str, token: str) -> HttpResponse:
     if link is None:
         raise Http404("This link does not exist.")
     offer_undo(request, "Revoked. The link no longer works.", do_revoke_share(link, signed_in(request)))
-    return redirect(f"{reverse('trajectory', args=[slug])}#share")
+    return redirect(_page(request, slug))
+
+
+def _page(request: HttpRequest, slug: str, position: str = "") -> str:
+    """The share panel of the player's page, at the same place within what the explorer found."""
+    found = request.POST.get("found", "")
+    kept = f"{'&' if position else '?'}{found_query(found)}" if found else ""
+    return f"{reverse('trajectory', args=[slug])}{position}{kept}#share"
 
 
 @require_safe
