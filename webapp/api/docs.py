@@ -85,15 +85,6 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A section of the page: operations with the same tag."""
-
-    key: str
-    title: str
-    operations: list[Operation] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Shape:
     """A schema with its fields."""
 
@@ -102,28 +93,59 @@ class Shape:
     rows: list[FieldRow]
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of the reference: operations with the same tag, and the schemas that they use."""
+
+    key: str
+    title: str
+    operations: list[Operation] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+
+
 @require_GET
 def reference(request: HttpRequest) -> HttpResponse:
-    """Show all operations with their parameters and an example, then all schemas."""
-    parts, shapes = contents()
+    """Show the list of all operations, and one part (`?part=`) with parameters, examples and schemas."""
+    parts = contents()
     site = request.build_absolute_uri("/").rstrip("/")
-    context = {"page": "api", "parts": parts, "shapes": shapes, "site": site, "about": api.description}
+    asked = request.GET.get("part", "")
+    shown = next((part for part in parts if part.key == asked), parts[0])
+    context = {"page": "api", "parts": parts, "shown": shown, "site": site, "about": api.description}
     return render(request, "api/reference.html", context)
 
 
 @lru_cache
-def contents() -> tuple[list[Part], list[Shape]]:
+def contents() -> list[Part]:
     """Return the OpenAPI document in the order of the page."""
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
     parts = {key: Part(key, title) for key, title in TITLES.items()}
+    schemas = document["components"]["schemas"]
+    used: dict[str, set[str]] = {key: set() for key in parts}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            parts[operation["tags"][0]].operations.append(_operation(method.upper(), path, operation))
-    schemas = document["components"]["schemas"]
-    shapes = [
-        Shape(name, schema.get("description", ""), list(_fields(schema))) for name, schema in sorted(schemas.items())
-    ]
-    return list(parts.values()), shapes
+            key = operation["tags"][0]
+            parts[key].operations.append(_operation(method.upper(), path, operation))
+            used[key] |= _references(operation, schemas, set())
+    for key, names in used.items():
+        parts[key].shapes.extend(
+            Shape(name, schemas[name].get("description", ""), list(_fields(schemas[name]))) for name in sorted(names)
+        )
+    return list(parts.values())
+
+
+def _references(value: Any, schemas: Mapping[str, Any], found: set[str]) -> set[str]:
+    """Collect the names of the schemas that a part of the document refers to, directly or through other schemas."""
+    if isinstance(value, Mapping):
+        name = str(value.get("$ref", "")).rpartition("/")[2]
+        if name and name not in found:
+            found.add(name)
+            _references(schemas[name], schemas, found)
+        for inner in value.values():
+            _references(inner, schemas, found)
+    elif isinstance(value, list):
+        for inner in value:
+            _references(inner, schemas, found)
+    return found
 
 
 def _operation(method: str, path: str, spec: Mapping[str, Any]) -> Operation:
