@@ -56,8 +56,9 @@ def suggestions(runs: Sequence[Run], most: int, of: Run | None = None) -> list[S
         if run.environment == earlier.environment and algorithms[run.pk] != algorithms[earlier.pk]
     ]
     found = found[: MAX_SUGGESTIONS - 2] + _spread_out(others)
-    if len(runs) > 1:
-        found.append(Suggestion("The latest two", [runs[1], runs[0]]))
+    alike = (pair for pair in combinations(runs, 2) if pair[0].environment == pair[1].environment)
+    if latest := next(alike, None):
+        found.append(Suggestion(f"The latest two in {latest[0].environment}", [latest[1], latest[0]]))
     wanted = [each for each in found if of is None or of in each.runs]
     distinct: dict[frozenset[int], Suggestion] = {}
     for each in wanted:

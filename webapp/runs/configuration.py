@@ -10,17 +10,22 @@ from typing import Any
 
 from trainer.config.dotted import leaves
 from trainer.config.files import load_preset, ordered_dump, preset_names
+from webapp.runs.launch.fields import full_labels, section_title
 from webapp.runs.models import Run
 
-WITHOUT_SECTION = "run"
+WITHOUT_SECTION = ""
 """Section of the settings that have none of their own, such as the seed."""
 
 
 @dataclass(frozen=True)
 class RunSetting:
-    """A setting of a run, and its value in the preset as text; None where the preset has the same value."""
+    """A setting of a run, and its value in the preset as text; None where the preset has the same value.
+
+    `label` is empty for a setting that this version does not know.
+    """
 
     name: str
+    label: str
     value: str
     preset: str | None = None
 
@@ -44,13 +49,14 @@ class SettingsSection:
 
 def sections(run: Run) -> list[SettingsSection]:
     """All settings of a run of Echoscope's own trainer, also of one that this version could no longer launch."""
-    preset = _preset_values(run.preset)
+    preset, labels = _preset_values(run.preset), full_labels()
     settings = [
-        RunSetting(name, value_text(value), _other(name, value, preset))
+        RunSetting(name, labels.get(name, ""), value_text(value), _other(name, value, preset))
         for name, value in leaves(ordered_dump(run.config))
     ]
     settings.sort(key=lambda setting: setting.section != WITHOUT_SECTION)
-    return [SettingsSection(name, list(own)) for name, own in groupby(settings, lambda setting: setting.section)]
+    by_section = groupby(settings, lambda setting: setting.section)
+    return [SettingsSection(section_title(key), list(settings)) for key, settings in by_section]
 
 
 def _preset_values(preset: str) -> Mapping[str, Any]:

@@ -140,7 +140,7 @@ def groups(values: Mapping[str, Any], base: RunConfig, errors: Mapping[str, str]
             continue
         settings = list(_settings(section, f"{key}.", values.get(key) or {}, getattr(base, key).model_dump(), errors))
         about = (section.__doc__ or "").strip().split("\n")[0]
-        result.append(SettingGroup(key, _title(key), about, settings))
+        result.append(SettingGroup(key, section_title(key), about, settings))
     return result
 
 
@@ -214,7 +214,7 @@ def full_labels() -> dict[str, str]:
     labels = {name: _label(name) for name in names()}
     often = {label for label in labels.values() if list(labels.values()).count(label) > 1}
     return {
-        name: f"{label} ({_title(name.partition('.')[0])})" if label in often and "." in name else label
+        name: f"{label} ({section_title(name.partition('.')[0])})" if label in often and "." in name else label
         for name, label in labels.items()
     }
 
@@ -225,5 +225,6 @@ def with_labels(text: str) -> str:
     return re.sub(r"\b[a-z_]+\.[a-z_0-9]+", lambda found: labels.get(found[0], found[0]), text)
 
 
-def _title(key: str) -> str:
+def section_title(key: str) -> str:
+    """Title of a section of RunConfig, as forms and pages show it."""
     return TITLES.get(key, key.replace("_", " ").capitalize())
