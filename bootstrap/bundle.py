@@ -29,7 +29,8 @@ def entry_points() -> dict[str, str]:
     Scripts of pages that extend base.html import the script of the site: esbuild, which makes one file of all modules
     that the same pages load, then needs few files for modules that the site's script has anyway.
     """
-    documents, parts = set(), set()
+    documents: set[str] = set()
+    parts: set[str] = set()
     for path in (ROOT / "templates").rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         (documents if "<html" in text else parts).update(_NAMED.findall(text))
