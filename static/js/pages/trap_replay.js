@@ -159,7 +159,8 @@ class ReplayPlayer {
     let last = performance.now();
     const frame = (/** @type {number} */ now) => {
       if (!this.playing) return;
-      reached += (Math.min(now - last, 250) / 1000) * this.perSecond; // a hidden page goes on where it was
+      // the first frame may have begun before play(); a hidden page goes on where it was
+      reached += (Math.max(0, Math.min(now - last, 250)) / 1000) * this.perSecond;
       last = now;
       const iteration = Math.min(this.replay.length, Math.floor(reached));
       if (iteration !== this.iteration) this.#show(iteration);

@@ -134,7 +134,7 @@ def test_bad_input_is_answered_with_what_to_change(fields: dict[str, str], messa
 def test_the_check_shows_size_and_time_before_the_launch(who: Visitors) -> None:
     text = words(who.owner.post("/studies/new/check", GRID).content.decode())
     assert "8 runs: 2 arms × 4 seeds" in text
-    assert "Computing time: about" in text
+    assert "Computing time: at most" in text
     assert "KL penalty 0.01" in text
 
 
