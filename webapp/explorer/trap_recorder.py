@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from trainer.journal import events
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.journal.reader import read
+from trainer.journal.reader import read_lines
 from webapp.explorer.trap_replay import CODES, METRICS, ReplayAlarm, ReplayedRun
+from webapp.runs.untrusted_folder import UntrustedFolder
 
 Kind = TypeVar("Kind", bound=events.Event)
 NEEDED = (
@@ -35,9 +36,10 @@ class _Journal:
 
     def __init__(self, folder: Path) -> None:
         self._events: dict[type[events.Event], list[Any]] = defaultdict(list)
-        for event in read(folder / JOURNAL_FILE):
-            if isinstance(event, NEEDED):
-                self._events[type(event)].append(event)
+        with UntrustedFolder(folder).open(JOURNAL_FILE) as lines:
+            for event in read_lines(lines):
+                if isinstance(event, NEEDED):
+                    self._events[type(event)].append(event)
 
     def all(self, kind: type[Kind]) -> Sequence[Kind]:
         """Events of a type, in order."""
