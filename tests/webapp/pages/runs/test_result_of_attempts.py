@@ -42,7 +42,7 @@ def pushed(folder: Path, people: People) -> Run:
 def card(who: Visitors, run: Run) -> str:
     """The words of the headline of the result."""
     page = who.owner.get(f"/runs/{run.slug}/").content.decode()
-    found = re.search(r'<div class="result-headline">(.*?)<dl', page, re.S)
+    found = re.search(r'<div class="result-headline">(.*?)</section>', page, re.S)
     assert found is not None
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found[1])).split()).replace(" .", ".").replace(" ,", ",")
 
