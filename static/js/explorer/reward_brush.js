@@ -39,12 +39,7 @@ function show(brush) {
   for (const handle of [brush.low, brush.high]) handle.setAttribute("aria-valuetext", number(edge(brush, handle)));
   const words = brush.host.querySelector("[data-brush-words]");
   if (words)
-    setText(
-      words,
-      all
-        ? "Drag to filter"
-        : `${number(edge(brush, brush.low))} to ${number(edge(brush, brush.high))}`,
-    );
+    setText(words, all ? "Drag to filter" : `${number(edge(brush, brush.low))} to ${number(edge(brush, brush.high))}`);
   const width = 100 / Number(brush.high.max);
   for (const bar of brush.host.querySelectorAll(".bar")) {
     const middle = (Number(bar.getAttribute("x")) + width / 2) / width;
