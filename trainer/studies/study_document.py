@@ -25,12 +25,12 @@ _SCALE_WORDS: dict[Scale, str] = {
     "paper": "Settings are those of the paper as far as it states them (sources are in docs/settings.md).",
 }
 _RESULTS_NOTE = (
-    "Success is that of the last evaluation of each run on the evaluation puzzles, as the mean over seeds ± standard "
+    "After: success in the last evaluation of each run on the evaluation puzzles, as the mean over seeds ± standard "
     "deviation. Collapsed: the mean success of five iterations fell below half of its best and stayed there. Detected: "
-    "iteration at which the Echo Trap detector reported a collapse. A rewind takes iterations back: they count for "
-    "what was detected and for steps and time, not for success. Steps are those of the optimiser. Time is that of a "
-    "whole run; memory is the peak of the learner: what it reserved on the GPU where there is one, else what its "
-    "process used. Steps, time and memory are means over seeds."
+    "iteration at which the Echo Trap detector reported a collapse, including alarms later undone by a rewind. "
+    "Iterations undone by a rewind count for steps and time, not for success. Steps are optimiser steps. Time is the "
+    "time of a whole run; memory is the peak of the learner: what it reserved on the GPU if there is one, otherwise "
+    "the memory of its process. Steps, time and memory are means over seeds."
 )
 _INCOMPLETE_NOTE = "Figures of runs that are not complete are in italics."
 _VERDICTS_NOTE = (
@@ -185,7 +185,7 @@ def _verdicts(results: StudyResults) -> StudySection:
     columns = [
         Column("Claim", "row header"),
         Column("Environment"),
-        Column("Here", "verdict"),
+        Column("Result", "verdict"),
         Column("Figures"),
         Column("p", "figure"),
         Column("p, corrected", "figure"),

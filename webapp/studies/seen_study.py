@@ -51,30 +51,34 @@ class SeenStudy:
             self.study.title,
             results,
             arm_configs(self.members),
-            lead=[f"{self.state_label}: {self.counts_words}."],
+            lead=[f"{formatting.STATES[self.state]}: {self.counts_words}."],
             picture="Curves of the arms, mean ± standard deviation",
             label=short_label,
         )
 
     @property
-    def shown_state(self) -> str:
-        """The study's state; “queued” while none of its runs has started."""
-        queued = self.members and all(member.run.state == Run.State.QUEUED for member in self.members)
-        return str(Run.State.QUEUED if queued and self.study.state == Study.State.RUNNING else self.study.state)
+    def planned(self) -> int:
+        """Number of runs; a search launches them one after the other."""
+        spec = read_spec(self.study.spec)
+        return spec.trials * spec.seeds if isinstance(spec, SearchSpec) else len(self.members)
 
     @property
-    def state_label(self) -> str:
-        """The shown state as text."""
-        return "Queued" if self.shown_state == Run.State.QUEUED else self.study.get_state_display()
+    def ended(self) -> int:
+        """Number of runs that have ended."""
+        return sum(member.run.state in Run.ENDED for member in self.members)
+
+    @property
+    def state(self) -> str:
+        """State as pages show it: "queued" until the first run has started."""
+        queued = bool(self.members) and all(member.run.state == Run.State.QUEUED for member in self.members)
+        return Run.State.QUEUED if queued and self.study.state == Study.State.RUNNING else self.study.state
 
     @property
     def counts_words(self) -> str:
         """The size with the states of runs, e.g. “18 runs: 4 finished, 2 running, 12 queued”."""
-        spec = read_spec(self.study.spec)
-        planned = spec.trials * spec.seeds if isinstance(spec, SearchSpec) else len(self.members)
         counts = Counter(formatting.STATES[member.run.shown_state].lower() for member in self.members)
         states = ", ".join(f"{count} {state}" for state, count in counts.items())
-        return formatting.plural(planned, "run") + (f": {states}" if states else "")
+        return formatting.plural(self.planned, "run") + (f": {states}" if states else "")
 
     @property
     def active(self) -> bool:

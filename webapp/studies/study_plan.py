@@ -220,8 +220,10 @@ def _changed(config: RunConfig, changes: Mapping[str, Any], place: str) -> RunCo
         return with_values(config, changes)
     except ValidationError as error:
         where, text = validation_errors(error)[0]
-        shown = ", ".join(f"{name} = {data_to_text(value)}" for name, value in changes.items())
-        raise StudyRefused(place, f"hold a value that does not fit ({shown}): {where}: {text}") from None
+        named = {where: changes[where]} if where in changes else changes
+        shown = ", ".join(f"{name} = {data_to_text(value)}" for name, value in named.items())
+        problem = text if where in changes else f"{where}: {text}"
+        raise StudyRefused(place, f"contain a value that does not fit: {shown}: {problem}") from None
     except ValueError as error:
         raise StudyRefused(place, f"name an unknown setting: {error}") from None
 

@@ -75,7 +75,7 @@ def test_incomplete_runs_are_marked_and_have_no_part_in_verdicts():
     )
     assert "80.0 82.0 *[84.0](/runs/last)* *queued*" in markdown(document)
     verdict = texts(document, "verdicts")[0]
-    assert (verdict["Here"], verdict["Complete"]) == ("inconclusive", "2 of 4 seeds")
+    assert (verdict["Result"], verdict["Complete"]) == ("inconclusive", "2 of 4 seeds")
     assert "provisional until" in markdown(document)
 
 
@@ -85,7 +85,7 @@ def test_verdicts_are_printed_with_intervals_and_p_values():
     document = document_of(study, rows)
     verdict = texts(document, "verdicts")[0]
     assert verdict["Figures"].startswith("+40.0 points (")
-    assert (verdict["Here"], verdict["p"]) == ("yes", "< 0.001")
+    assert (verdict["Result"], verdict["p"]) == ("yes", "< 0.001")
     assert "provisional" not in markdown(document)
 
 

@@ -14,6 +14,7 @@ from trainer.config.files import find_preset, load_preset, preset_names, validat
 from trainer.config.removed import stored_config
 from trainer.config.run import RunConfig
 from webapp.runs.launch.creation import SchedulingOptions
+from webapp.runs.launch.fields import full_labels, with_labels
 from webapp.runs.launch.planning import LaunchPlan
 from webapp.runs.models import Run, RunQuerySet
 from webapp.studies.study_launch import launchable
@@ -34,8 +35,8 @@ LABELS = {
     "from": "The run to begin from",
     "shared": "The shared changes",
     "config": "The shared settings",
-    "axes": "The rows of settings",
-    "space": "The rows of settings",
+    "axes": "The settings to vary",
+    "space": "The settings to vary",
     "trials": "The trials",
     "parallel": "Trials at a time",
     "metric": "The metric",
@@ -43,7 +44,7 @@ LABELS = {
     "reduction": "The share that goes on",
     "overrides": "The shared changes",
     "title": "The name",
-}
+} | {f"setting_{number}": f"Setting {number}" for number in ROWS}
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,34 @@ def check_study(
         spec = read_spec(_data(post, readable))
         return CheckedStudy(spec, *launchable(spec, team or teams[0], scheduling, readable))
     except ValidationError as error:
-        raise FormRefused(_errors(error)) from None
+        raise FormRefused(_at_rows(_errors(error), post)) from None
     except StudyRefused as refusal:
         label = LABELS.get(refusal.field, refusal.field)
-        raise FormRefused({refusal.field: f"{label} {refusal}."}) from None
+        raise FormRefused(_at_rows({refusal.field: f"{label} {refusal}."}, post)) from None
+
+
+def _rows(post: Mapping[str, str]) -> list[tuple[int, str, str]]:
+    """(number, dotted setting, text of its values) of each row that names a setting, by its title or dotted name."""
+    titles = {label.casefold(): name for name, label in full_labels().items()}
+    named = [(number, post.get(f"setting_{number}", "").strip()) for number in ROWS]
+    return [
+        (number, titles.get(text.casefold(), text), post.get(f"values_{number}", "").strip())
+        for number, text in named
+        if text
+    ]
+
+
+def _at_rows(errors: Mapping[str, str], post: Mapping[str, str]) -> dict[str, str]:
+    """The errors, with those about the settings to vary at the field of the row that they name."""
+    at_fields = {}
+    for field, text in errors.items():
+        if field not in ("axes", "space"):
+            at_fields[field] = with_labels(text)
+            continue
+        row = next((row for row in _rows(post) if re.search(rf"\b{re.escape(row[1])}\b", text)), None)
+        part = "setting" if "unknown" in text else "values"
+        at_fields[f"{part}_{row[0]}" if row else "setting_1"] = with_labels(text)
+    return at_fields
 
 
 def _data(post: Mapping[str, str], readable: RunQuerySet) -> dict[str, Any]:
@@ -112,11 +137,10 @@ def _data(post: Mapping[str, str], readable: RunQuerySet) -> dict[str, Any]:
             "min_iterations": _whole(post, "min_iterations", 5),
             "reduction": _whole(post, "reduction", 3),
         }
-    rows = [
-        (name, post.get(f"values_{number}", "").strip())
-        for number in ROWS
-        if (name := post.get(f"setting_{number}", "").strip())
-    ]
+    for number, name, _ in _rows(post):
+        if not re.fullmatch(r"[a-z_][A-Za-z0-9_.]*", name):
+            raise StudyRefused(f"setting_{number}", f"is no setting, {name[:40]!r}: choose one from the list")
+    rows = [(name, text) for _, name, text in _rows(post)]
     if not rows:
         raise StudyRefused("axes", "are empty: name at least one setting, with the values to try")
     for name, text in rows:

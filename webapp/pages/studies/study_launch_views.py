@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from trainer.config.files import preset_names
+from trainer.config.files import find_preset
 from trainer.metrics import registry
 from trainer.studies import catalogue
 from webapp.core import ids
@@ -20,6 +20,7 @@ from webapp.core.database import database_now
 from webapp.core.quotas import QuotaExceeded, quota
 from webapp.pages.studies.study_form import ROWS, CheckedStudy, FormRefused, check_study
 from webapp.runs.actions import RequestRefused
+from webapp.runs.launch import catalogue as presets
 from webapp.runs.launch import estimates
 from webapp.runs.launch.fields import full_labels
 from webapp.runs.launch.relevance import has_gpus
@@ -37,6 +38,12 @@ MAX_KEY = 40
 MAX_LISTED = 12
 """Arms that the check lists."""
 METRIC = "success/rate"
+KINDS = (
+    ("catalogue", "Reproduce a figure of the paper", "its arms, claims and figures"),
+    ("grid", "Compare settings", "each combination of their values"),
+    ("random", "Random search", "trials anywhere in some ranges"),
+    ("bayesian", "Bayesian search", "trials where earlier ones promise most (TPE)"),
+)
 
 
 @login_required
@@ -50,6 +57,8 @@ def study_new(request: HttpRequest) -> HttpResponse:
         values = _prefilled(request.GET)
         return render(request, "studies/new.html", _context(request, values, teams, current))
     values = request.POST.dict()
+    if choice := values.pop("choose", ""):
+        return render(request, "studies/new.html", _context(request, values | {"preset": choice}, teams, current))
     try:
         checked = _check(request, values, teams, current)
         study = do_create_study(
@@ -62,7 +71,8 @@ def study_new(request: HttpRequest) -> HttpResponse:
             launch_key=values.get("launch_key", "")[:MAX_KEY],
         )
     except FormRefused:
-        return render(request, "studies/new.html", _context(request, values, teams, current), status=422)
+        refused = _context(request, values, teams, current) | {"posted": True}
+        return render(request, "studies/new.html", refused, status=422)
     except (QuotaExceeded, RequestRefused) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return render(request, "studies/new.html", _context(request, values, teams, current), status=409)
@@ -116,8 +126,14 @@ def _facts(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team
 
 
 def _context(request: HttpRequest, values: dict[str, str], teams: Sequence[Team], current: Capacity) -> dict[str, Any]:
+    preset = presets.preset_of(find_preset(values.get("preset", "")) or DEFAULT_PRESET)
     return _facts(request, values, teams, current) | {
         "page": "studies",
+        "kinds": KINDS,
+        "preset": preset,
+        "cards": presets.environment_cards(preset),
+        "algorithms": presets.arms(preset),
+        "policies": presets.policies(preset),
         "values": values,
         "kind": values.get("kind", "catalogue"),
         "launch_key": values.get("launch_key", "")[:MAX_KEY] or ids.token(),
@@ -130,7 +146,6 @@ def _context(request: HttpRequest, values: dict[str, str], teams: Sequence[Team]
             ("pocket", "Pocket policy: any machine"),
             ("paper", "Paper: an NVIDIA GPU" + ("" if has_gpus(current) else ", none is online")),
         ],
-        "presets": preset_names(),
         "labels": sorted(full_labels().items()),
         "metrics": sorted(name for name, spec in registry.METRICS.items() if spec.better != "none"),
         "rows": [(number, values.get(f"setting_{number}", ""), values.get(f"values_{number}", "")) for number in ROWS],

@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 
 from tests.webapp.conftest import People
+from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, who
 from tests.webapp.studies.played import evaluate, finish, play_until, runs_of
 from trainer.studies.limits import POCKET
@@ -104,10 +105,10 @@ def test_the_same_form_sent_again_launches_nothing_twice(who: Visitors) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"values_1": ""}, "name algorithm.kl_coef without values"),
+        ({"values_1": ""}, "name “KL penalty” without values"),
         ({"setting_1": ""}, "name at least one setting"),
-        ({"values_1": "0, high"}, "hold a value that does not fit"),
-        ({"setting_1": "algorithm.kl"}, "The rows of settings"),
+        ({"values_1": "0, high"}, "contain a value that does not fit: “KL penalty” = high: must be a number"),
+        ({"setting_1": "algorithm.kl"}, "The settings to vary"),
         ({"seeds": "many"}, "must be a whole number, not"),
         ({"seeds": "21"}, "The seeds"),
         ({"preset": "none"}, "The preset must be one of"),
@@ -148,7 +149,7 @@ def test_a_team_that_was_left_meanwhile_is_not_replaced_by_another(who: Visitors
 def test_values_nested_too_deeply_are_words(who: Visitors) -> None:
     checked = who.owner.post("/studies/new/check", GRID | {"values_1": "[" * 20_000})
     assert checked.status_code == 200
-    assert "hold a value that does not fit" in words(checked.content.decode())
+    assert "contain a value that does not fit" in words(checked.content.decode())
 
 
 def test_a_grid_begins_from_a_run(who: Visitors, run: Run) -> None:
@@ -335,3 +336,24 @@ def test_page_and_markdown_hold_the_same_figures(study: Study, who: Visitors, pe
         assert {text for text in texts if text not in exported} == set()
         if section.name != "runs":
             assert {text for text in texts if text not in shown} == set()
+
+
+def test_a_setting_is_named_by_its_title_and_a_problem_by_the_field_of_its_row(who: Visitors) -> None:
+    titles = GRID | {"setting_1": "kl penalty", "setting_2": "Learning rate (Policy)", "values_2": "fast, 0.001"}
+    checked = who.owner.post("/studies/new/check", titles | {"setting_2": "", "values_2": ""}).content.decode()
+    assert "KL penalty 0.01" in words(checked)
+    checked = who.owner.post("/studies/new/check", titles | {"setting_2": "Turn limit!"}).content.decode()
+    assert 'data-field="setting_2"' in checked
+    assert "Setting 2 is no setting, 'Turn limit!'" in html.unescape(words(checked))
+    checked = who.owner.post("/studies/new/check", titles | {"setting_2": "rollout.groups"}).content.decode()
+    assert 'data-field="values_2"' in checked
+
+
+def test_choosing_an_environment_keeps_what_was_typed(who: Visitors) -> None:
+    page = who.owner.post("/studies/new", GRID | {"choose": "bandit-starpo-pocket", "title": "Mine"})
+    assert page.status_code == 200
+    text = page.content.decode()
+    assert contains(text, '<input type="hidden" name="preset" value="bandit-starpo-pocket">')
+    assert 'value="0, 0.01"' in text
+    assert 'value="Mine"' in text
+    assert not Study.objects.exists()
