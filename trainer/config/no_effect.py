@@ -65,13 +65,12 @@ def unknown_environments(config: RunConfig) -> str:
         f"warmup.course {courses[0]} teaches it"
         if courses
         else (
-            "if the environment has a solver, let the policy imitate it in a run of kind sft and train that checkpoint "
-            "(policy.model); or choose a larger language model"
+            "if the environment has a solver, first teach the policy its rules in a run of kind sft and train that "
+            "checkpoint (policy.model); or choose a larger language model"
         )
     )
     return (
-        f"the pocket policy was not warmed up on {' and '.join(unknown)} and will hardly succeed, so that there is "
-        f"nothing to learn from: {advice}"
+        f"the pocket policy has never seen {' and '.join(unknown)} and will not learn it from rare successes: {advice}"
     )
 
 

@@ -28,8 +28,8 @@ class OptimizerConfig(Section):
     critic_lr: float = setting(1e-3, "Learning rate of the critic.", source="RAGEN code: 1e-5", gt=0, le=1)
     lr_schedule: LrSchedule = setting(
         "constant",
-        "Course of both learning rates over the run's iterations, after the warm-up: constant, or a linear or cosine "
-        "decay to lr_min_ratio. Steps that are noise move weights less towards the end.",
+        "Schedule of both learning rates over the run's iterations, after the warm-up: constant, or a linear or cosine "
+        "decay to lr_min_ratio.",
         source="RAGEN code: constant",
         added=True,
     )

@@ -126,7 +126,7 @@ class EchoTrap:
                 broke = any(reading.broke for reading in signs.values())
                 return f"{text[:1].upper()}{text[1:]}. {REMEDY if broke else 'A collapse may follow.'}", evidence
             case "trapped":
-                return f"Collapse: {text}. Runs rarely come back from here; return to an earlier checkpoint.", evidence
+                return f"Collapse: {text}. Runs rarely recover: continue from an earlier checkpoint.", evidence
         series = self.memory.series
         if previous == "trapped":
             reward = series[REWARD].fast

@@ -224,7 +224,7 @@ ITERATION: tuple[MetricSpec, ...] = (
     ),
     spec(
         "diversity/think_distinct_2",
-        "Distinct pairs in thoughts",
+        "Vocabulary variety",
         "exploration",
         "Share of distinct pairs of neighbouring tokens in the iteration's thoughts; low = one template.",
         "share",

@@ -68,7 +68,7 @@ SIGNALS = (
     Signal(
         "template",
         "Thought diversity",
-        "Distinct pairs in thoughts, as a share of their slow average.",
+        "Vocabulary variety of thoughts, as a share of their slow average.",
         "Below it the thoughts are turning into one template.",
         "below",
         "share",

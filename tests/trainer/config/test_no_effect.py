@@ -68,7 +68,7 @@ def test_presets_need_no_note(preset: str):
 def test_a_note_names_environments_that_the_pocket_policy_was_not_warmed_up_on():
     own = {"name": "FrozenLake", "mix": [{"name": "Sudoku", "share": 0.2}, {"name": "Boxoban", "share": 0.2}]}
     (note,) = notes(RunConfig.model_validate({"environment": own}))
-    assert "was not warmed up on Sudoku and Boxoban" in note
+    assert "has never seen Sudoku and Boxoban" in note
     assert "kind sft" in note
     (note,) = notes(RunConfig.model_validate({"environment": {"name": "Countdown"}}))
     assert "warmup.course countdown teaches it" in note

@@ -236,7 +236,7 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
     else:
         messages.success(
             request,
-            "Two runs launched, which start as soon as a worker is free: this one collapses within a few minutes of "
-            "training. Its twin uses StarPO-S and keeps learning: the comparison of their group shows both.",
+            "Two runs launched. This one collapses within a few minutes of training; its twin uses StarPO-S and keeps "
+            "learning. Both are in one group, with a button that compares them.",
         )
     return redirect("run", collapsing.slug)

@@ -126,7 +126,7 @@ def _parts(run: Run) -> Iterator[bytes]:
     while lines := list(run.log_lines.filter(seq__gt=last).order_by("seq")[:MAX_LINES]):
         yield "".join(f"{line.time:%Y-%m-%d %H:%M:%S} {line.level:<7} {line.message}\n" for line in lines).encode()
         last = lines[-1].seq
-    yield b"\nOutput of the trainer\n\n"
+    yield b"\nConsole\n\n"
     try:
         with open_file(run, LOG_FILE) as file:
             left = file.seek(0, os.SEEK_END)

@@ -9,16 +9,16 @@ from webapp.core import formatting
 from webapp.runs.launch.fields import Setting, SettingGroup
 
 ESSENTIALS = {
-    "name": "Empty: made from environment and algorithm.",
+    "name": "Leave empty for an automatic name.",
     "iterations": "Each is a rollout and an update.",
-    "seed": "Of everything random in the run.",
+    "seed": "Random seed of the run.",
     "rollout.groups": "Puzzles in each iteration.",
     "rollout.group_size": "Attempts at each puzzle.",
     "sft.warmup_steps": "On demonstrations, before training; 0: none.",
     "optimizer.policy_lr": "Usually 1e-6 to 1e-3.",
     "sft.learning_rate": "Usually 1e-5 to 1e-3.",
-    "algorithm.group_filter": "Groups to learn from; std: StarPO-S.",
-    "algorithm.group_filter_keep": "The rest teaches nothing.",
+    "algorithm.group_filter": "Puzzles to learn from; std, the widest reward spread: StarPO-S.",
+    "algorithm.group_filter_keep": "The others are skipped.",
     "evaluation.every": "0: only before and after training.",
 }
 """Settings of the second step with a short help. Those without effect are hidden, as for another kind of run."""

@@ -419,7 +419,7 @@ def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
             "fewer than an",
         ),
         ({"algorithm": {"group_filter_keep": 0.5}}, "“Share of groups kept” = 0.5 is ignored: group filter “none”"),
-        ({"environment": {"name": "ToolMCP"}}, "The pocket policy was not warmed up on ToolMCP"),
+        ({"environment": {"name": "ToolMCP"}}, "The pocket policy has never seen ToolMCP"),
         ({"environment": {"name": "WebShop"}}, "“Course” webshop teaches it"),
     ],
 )
