@@ -43,7 +43,7 @@ group.wait(
     group.start(
         Program(
             "Sleeper", sleeper, home / "sleeper.log", ready=lambda: True,
-            alive=lambda: Answer.NO if sign.exists() else Answer.YES, before=lambda: sign.unlink(missing_ok=True),
+            alive=lambda: Answer.NO if sign.exists() else Answer.YES, prepare=lambda: sign.unlink(missing_ok=True),
         )
     ),
 )
