@@ -127,4 +127,4 @@ def test_every_response_forbids_inline_and_third_party_code(full_site: FullSite)
             assert f"default-src '{own}'" in policy, name
             assert "unsafe" not in policy, name
             framed = "frame-ancestors 'none'" not in policy
-            assert framed == (name in {"embed", "trajectory-embed"}), f"{name}: who may frame it?"
+            assert framed == (name in {"embed", "embed-echo-trap", "trajectory-embed"}), f"{name}: who may frame it?"

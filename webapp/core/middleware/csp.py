@@ -1,6 +1,6 @@
 """Content security policy of every page: scripts, styles and requests of this site only.
 
-Other sites may frame only the embedded player of a share link.
+Other sites may frame only the embedded player of a share link and the recorded Echo Trap, which show nothing else.
 """
 
 from __future__ import annotations
