@@ -27,7 +27,7 @@ from webapp.trajectories.positions import START, position_query
 FIRST_WORDS = 110
 COLUMNS = (
     ("iteration", "Iteration", "number"),
-    ("place", "Puzzle · attempt", ""),
+    ("place", "{noun} · attempt", ""),
     ("environment", "Environment", "several"),
     ("outcome", "Ended", ""),
     ("mark", "Worst mark", ""),
@@ -183,8 +183,13 @@ class Column:
     query: str
 
 
-def columns(filters: Filters, several_environments: bool) -> list[Column]:
-    """Column headings of the table. A second click reverses the order."""
+def columns(filters: Filters, noun: str, several_environments: bool) -> list[Column]:
+    """Return the column headings of the table. A second click reverses the order.
+
+    Args:
+        noun: what the run's environment sets, such as "puzzle".
+        several_environments: show the environment of each attempt.
+    """
     result = []
     for name, title, kind in COLUMNS:
         if kind == "several" and not several_environments:
@@ -193,7 +198,7 @@ def columns(filters: Filters, several_environments: bool) -> list[Column]:
         ascending = order == "descending" or (not order and name in ASCENDING_FIRST)
         sort = name if ascending else f"-{name}"
         query = filters.query(sort=None if sort == DEFAULT_SORT else sort)
-        result.append(Column(name, title, kind, order, query))
+        result.append(Column(name, title.format(noun=noun.capitalize()), kind, order, query))
     return result
 
 

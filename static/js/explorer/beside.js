@@ -47,6 +47,7 @@ async function load(link) {
   setText(open, link.title);
   setText(need(pane, "[data-outcome]"), link.closest("tr")?.querySelector(".of-outcome")?.getAttribute("title") ?? "");
   pane.hidden = false;
+  pane.dataset.shown = "";
   player.load(/** @type {Trajectory} */ (data));
 }
 

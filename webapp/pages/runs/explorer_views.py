@@ -124,7 +124,7 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
     return {
         "inside": inside,
         "rows": rows.rows(current.items, filters),
-        "columns": rows.columns(filters, len(environments) > 1),
+        "columns": rows.columns(filters, run.task_noun, len(environments) > 1),
         "several": len(environments) > 1,
         "environments": environments,
         "suites": sorted({suite for _, suite in kinds if suite}),

@@ -83,7 +83,7 @@ def test_a_deletion_needs_the_slug_and_an_ended_run(run: Run, who: Visitors) -> 
 
     def is_offered() -> bool:
         link = re.search(
-            rf'<a class="danger" href="{path}"([^>]*)>', who.owner.get(f"/runs/{run.slug}/").content.decode()
+            rf'<a class="button danger" href="{path}"([^>]*)>', who.owner.get(f"/runs/{run.slug}/").content.decode()
         )
         assert link is not None
         return "hidden" not in link[1]

@@ -65,7 +65,7 @@ def test_a_grid_from_the_form_to_its_verdict(who: Visitors, people: People) -> N
     assert len(runs) == 8
     assert {run.group for run in runs} == {study.title} == {"Bandit: KL penalty"}
     assert {run.state for run in runs} == {Run.State.QUEUED}
-    assert "Queued Grid 8 runs: 8 queued" in words(page(who.owner, study))
+    assert "Queued 0 of 8 ended Grid 8 runs: 8 queued" in words(page(who.owner, study))
     listed = words(who.viewer.get("/studies").content.decode())
     assert study.title in listed
     assert "Queued 0 of 8" in listed
@@ -74,7 +74,7 @@ def test_a_grid_from_the_form_to_its_verdict(who: Visitors, people: People) -> N
         finish(run, success)
     untrained = runs_of(study, "arm-2")[0]
     evaluate(untrained, 0.44)
-    assert "Running Grid 8 runs: 4 finished, 4 queued" in words(page(who.viewer, study))
+    assert "Running 4 of 8 ended Grid 8 runs: 4 finished, 4 queued" in words(page(who.viewer, study))
     assert not seen_by(people.owner, study).results().arms[1].successes, "success before training is no result"
     Evaluation.objects.filter(run=untrained).delete()
     for run, success in zip(runs_of(study, "arm-2")[:3], (0.80, 0.82, 0.81), strict=True):
