@@ -15,7 +15,13 @@ from webapp.settings import ROOT
 
 ORIGIN = "http://page.test"
 TEMPLATES = ROOT / "templates" / "trajectories"
-KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "ico": "image/x-icon"}
+KINDS = {
+    "js": "text/javascript",
+    "css": "text/css",
+    "svg": "image/svg+xml",
+    "ico": "image/x-icon",
+    "woff2": "font/woff2",
+}
 _STYLES = "".join(f'<link rel="stylesheet" href="/static/css/{name}.css">' for name in ("base", "player"))
 
 Scheme = Literal["light", "dark"]

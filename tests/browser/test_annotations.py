@@ -62,7 +62,7 @@ def test_a_comment_appears_for_another_reader_without_losing_their_draft(
 ) -> None:
     one, two = signed_in(), reviewer_page(new_context, live_stack)
     for page in (one, two):
-        page.goto(trajectory)
+        page.goto(f"{trajectory}?turn=2")
         page.locator("html.ready").wait_for()
     two.get_by_label("Comment", exact=True).fill("A long thought of mine")
 

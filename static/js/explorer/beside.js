@@ -46,7 +46,7 @@ async function load(link) {
   open.href = link.href;
   setText(open, link.title);
   setText(need(pane, "[data-outcome]"), link.closest("tr")?.querySelector(".of-outcome")?.getAttribute("title") ?? "");
-  pane.hidden = false;
+  reveal(true);
   pane.dataset.shown = "";
   player.load(/** @type {Trajectory} */ (data));
 }
@@ -56,7 +56,13 @@ export function showBeside() {
   const links = rows();
   const link = links.find(({ pathname }) => pathname === selected) ?? links[0];
   if (link) select(link);
-  else pane.hidden = true;
+  else reveal(false);
+}
+
+/** The page already has the place for the pane where it has rows: nothing moves while it loads. @param {boolean} shown */
+function reveal(shown) {
+  pane.hidden = !shown;
+  pane.parentElement?.classList.toggle("split", shown);
 }
 
 /** A key for the player that is shown. @param {string} key */
