@@ -13,7 +13,7 @@ import { places } from "./site_keys.js";
 
 const DEBOUNCE_MS = 150;
 const PAGE_ACTIONS =
-  ".run-head .buttons :is(button, a.button, .menu-panel a), .trajectory-head :is(button, a.button), .page-head a.button";
+  ".run-head :is(.buttons, .run-actions) :is(button, a.button), .trajectory-head :is(button, a.button), .page-head a.button";
 const NOT_OFFERED = "[hidden], dialog, .dialog, [popover]:not(#run-actions), .visibility"; // parts of forms and questions
 const DIRECT_ACTIONS = 16;
 
