@@ -67,6 +67,8 @@ function reveal(shown) {
 
 /** A key for the player that is shown. @param {string} key */
 export function playerKey(key) {
+  const control = document.activeElement?.closest("input, select, textarea, button, summary");
+  if (control && !pane.contains(control)) return false; // the key is the control's own: End on a slider of the filters
   return wide.matches && !pane.hidden && Boolean(player?.key(key));
 }
 
