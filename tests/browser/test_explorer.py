@@ -90,24 +90,24 @@ def test_a_reader_filters_sorts_pages_and_sees_new_trajectories(
     live_stack.manage("shell", input=END.format(slug=slug))
 
 
-def test_the_attempt_of_a_row_is_shown_beside_the_list_on_wide_screens(
+def test_the_attempt_of_a_row_is_shown_next_to_the_list_on_wide_screens(
     live_stack: LiveStack, signed_in: Callable[..., Page]
 ) -> None:
     slug = live_stack.manage("shell", input=SET_UP).split("slug=")[1].split()[0]
     page = signed_in(viewport={"width": 1440, "height": 900})
     page.goto(f"/runs/{slug}/trajectories?outcome=success")
-    rows, beside = page.locator("a[data-row]"), page.get_by_role("complementary", name="Selected attempt")
-    expect(beside.get_by_role("heading")).to_have_text(rows.nth(0).get_attribute("title") or "")
-    expect(beside.locator("[data-board] svg")).to_be_visible()
+    rows, pane = page.locator("a[data-row]"), page.get_by_role("complementary", name="Selected attempt")
+    expect(pane.get_by_role("heading")).to_have_text(rows.nth(0).get_attribute("title") or "")
+    expect(pane.locator("[data-board] svg")).to_be_visible()
     page.keyboard.press("j")
     page.keyboard.press("j")
-    expect(beside.get_by_role("heading")).to_have_text(rows.nth(1).get_attribute("title") or "")
+    expect(pane.get_by_role("heading")).to_have_text(rows.nth(1).get_attribute("title") or "")
     page.keyboard.press("ArrowRight")
-    expect(beside.get_by_role("slider")).to_have_value("1")
+    expect(pane.get_by_role("slider")).to_have_value("1")
     rows.nth(2).locator("xpath=ancestor::tr").locator(".of-outcome").click()
-    expect(beside.get_by_role("heading")).to_have_text(rows.nth(2).get_attribute("title") or "")
+    expect(pane.get_by_role("heading")).to_have_text(rows.nth(2).get_attribute("title") or "")
     page.set_viewport_size({"width": 1200, "height": 900})
-    expect(beside).to_be_hidden()
+    expect(pane).to_be_hidden()
     page.set_viewport_size({"width": 1440, "height": 900})
 
     page.keyboard.press("Enter")

@@ -4,7 +4,7 @@
  * offers new results. The server renders the list; htmx swaps it in.
  */
 
-import { playerKey, showBeside } from "./beside.js";
+import { playerKey, showInPane } from "./attempt_pane.js";
 import "./reward_brush.js";
 import { fetchJson } from "../ui/fetch_json.js";
 import { describe, onKey } from "../ui/shortcuts.js";
@@ -121,12 +121,12 @@ document.addEventListener("htmx:afterSettle", () => {
   if (folded) document.querySelector("details.facets")?.removeAttribute("open");
   mark();
   readRendered();
-  showBeside();
+  showInPane();
 });
 document.addEventListener("htmx:historyRestore", () => {
   refill();
   readRendered();
-  showBeside();
+  showInPane();
 });
 
 /** @param {1|-1} way */
@@ -142,7 +142,7 @@ function walk(way) {
 describe("Attempts", [
   ["j k", "next, previous attempt"],
   ["Enter", "open it"],
-  ["← → space", "step, play the attempt beside the list"],
+  ["← → space", "step, play the attempt next to the list"],
   ["/", "search"],
 ]);
 onKey((key) => {
@@ -154,5 +154,5 @@ onKey((key) => {
   return text !== null;
 });
 readRendered();
-showBeside();
+showInPane();
 document.documentElement.classList.add("explorer-ready");

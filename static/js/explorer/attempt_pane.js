@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Player beside the list of trajectories on wide screens: shows the row that has the focus or was clicked. The link of
+ * Player next to the list of trajectories on wide screens: shows the row that has the focus or was clicked. The link of
  * a row opens the whole page.
  */
 
@@ -14,7 +14,7 @@ import { need, setText } from "../ui/dom.js";
 const wide = window.matchMedia("(min-width: 1280px)");
 /** Milliseconds without a further step until the attempt is fetched. */
 const PAUSE = 120;
-const pane = need(document, "[data-beside]");
+const pane = need(document, "[data-attempt-pane]");
 /** @type {Player|null} */ let player = null;
 /** Address of the attempt that is shown or about to be. */
 let selected = "";
@@ -52,7 +52,7 @@ async function load(link) {
 }
 
 /** After the list has changed: the selected row if it is still there, else the first one. */
-export function showBeside() {
+export function showInPane() {
   const links = rows();
   const link = links.find(({ pathname }) => pathname === selected) ?? links[0];
   if (link) select(link);
@@ -80,4 +80,4 @@ document.addEventListener("click", ({ target }) => {
   const link = row?.querySelector("a[data-row]");
   if (wide.matches && link instanceof HTMLAnchorElement) link.focus({ preventScroll: true });
 });
-wide.addEventListener("change", showBeside);
+wide.addEventListener("change", showInPane);
