@@ -42,7 +42,7 @@ def entry_points() -> dict[str, str]:
 
 
 def bundle(target: Path = TARGET) -> None:
-    """Write the bundles, leaving files alone that have not changed.
+    """Write the bundles; files that have not changed are not touched.
 
     Raises:
         SetupError: a script has an error.

@@ -66,7 +66,7 @@ def run(options: Options) -> int:
     supervisor.install_signal_handlers()
     try:
         if not options.reload:
-            bundle()
+            bundle_scripts()
         env = start_servers(supervisor, home)
         facts = start_site(supervisor, home, host, port, env, options)
         print(f"  Ready after {time.monotonic() - started:.1f} s.\n", flush=True)
@@ -81,6 +81,14 @@ def run(options: Options) -> int:
             supervisor.stop()
     print(f"  Stopped. Your data is kept in {home}; the same command continues with it.", flush=True)
     return 0
+
+
+def bundle_scripts() -> None:
+    """Bundle the scripts of the pages. The site also starts where the account may not write to its folder."""
+    try:
+        bundle()
+    except OSError as error:
+        print(f"  The scripts of the pages were not bundled; pages load them as they are: {error}", flush=True)
 
 
 def start_servers(supervisor: ProcessSupervisor, home: Path) -> dict[str, str]:
