@@ -19,7 +19,7 @@ from webapp.explorer.run_groups import group_key
 from webapp.runs import curves, summaries
 from webapp.runs.launch import fields
 from webapp.runs.models import Evaluation, Run
-from webapp.runs.run_colours import colours_of
+from webapp.runs.run_colours import assign_colours
 from webapp.trajectories.models import Group, Trajectory, Turn
 from webapp.trajectories.serialize import player_data
 
@@ -98,7 +98,7 @@ def sides(runs: Sequence[Run]) -> list[Side]:
         if result.run_id not in results or result.suite == own[result.run_id]:
             results[result.run_id] = result
     clocks = curves.summaries([run.pk for run in runs], [CLOCK])
-    colours = colours_of([run.pk for run in runs])
+    colours = assign_colours([run.pk for run in runs])
     return [Side(run, at, colours[at], results.get(run.pk), clocks.get((run.pk, CLOCK))) for at, run in enumerate(runs)]
 
 

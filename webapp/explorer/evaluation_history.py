@@ -73,11 +73,14 @@ class EvaluationHistory:
         axes = self.axes
         line = charts.Series(
             "success",
-            [(one.iteration, one.success) for one in self.evaluations],
-            band=[(one.iteration, one.success_low, one.success_high) for one in self.evaluations],
+            [(evaluation.iteration, evaluation.success) for evaluation in self.evaluations],
+            band=[
+                (evaluation.iteration, evaluation.success_low, evaluation.success_high)
+                for evaluation in self.evaluations
+            ],
         )
         lines = "".join(
-            f'<path class="reference" d="M0 {axes.y(one.value):g}H{axes.width:g}"/>' for one in self.references
+            f'<path class="reference" d="M0 {axes.y(level.value):g}H{axes.width:g}"/>' for level in self.references
         )
         return f"{lines}{charts.drawn(line, axes)}"
 
@@ -87,8 +90,10 @@ class EvaluationHistory:
         return {"frames": [[frame.iteration, frame.solved] for frame in self.frames]}
 
 
-def frames_of(plays: Mapping[int, Mapping[PuzzleKey, PuzzlePlay]], keys: Sequence[PuzzleKey]) -> list[EvaluationFrame]:
-    """A frame for each evaluation. One of several attempts at a puzzle counts as solved from a half on."""
+def make_frames(
+    plays: Mapping[int, Mapping[PuzzleKey, PuzzlePlay]], keys: Sequence[PuzzleKey]
+) -> list[EvaluationFrame]:
+    """Return a frame for each evaluation. A puzzle with several attempts is solved if half of them succeed."""
 
     def sign(play: PuzzlePlay | None) -> str:
         return "–" if play is None else str(int(play.solved >= 0.5))
@@ -99,17 +104,16 @@ def frames_of(plays: Mapping[int, Mapping[PuzzleKey, PuzzlePlay]], keys: Sequenc
     ]
 
 
-def thinned(iterations: Sequence[int], most: int = MAX_FRAMES) -> set[int]:
-    """At most this many of the iterations, evenly spread, with the first and the last."""
+def thin_out(iterations: Sequence[int], most: int = MAX_FRAMES) -> set[int]:
+    """Return at most this many of the iterations, evenly spread, with the first and the last."""
     last = len(iterations) - 1
     return {iterations[round(at * last / (most - 1))] for at in range(most)} if last >= most else set(iterations)
 
 
-def history_of(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHistory:
-    """The history of one suite, from its evaluations by iteration. Two queries."""
+def load_history(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHistory:
+    """Load the history of one suite, given its evaluations by iteration. Two queries."""
     suite = evaluations[0].suite
-    ends = {evaluations[0].iteration, evaluations[-1].iteration}
-    plays = plays_of(run, suite, thinned([one.iteration for one in evaluations]) | ends)
+    plays = plays_of(run, suite, thin_out([evaluation.iteration for evaluation in evaluations]))
     keys = sorted({key for played in plays.values() for key in played})[:MAX_PUZZLES]
     newest: dict[PuzzleKey, str] = {}
     for iteration in sorted(plays):
@@ -120,7 +124,7 @@ def history_of(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHistory
         None
         if len(evaluations) < 2
         else gain(first, last, plays.get(first.iteration, {}), plays.get(last.iteration, {})),
-        frames_of(plays, keys),
+        make_frames(plays, keys),
         [newest[key] for key in keys],
         [key[0] for key in keys],
         _references(run, suite),

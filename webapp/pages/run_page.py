@@ -25,7 +25,7 @@ from webapp.runs import public_words, summaries
 from webapp.runs.access import may_delete
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
-from webapp.runs.run_colours import colour_of
+from webapp.runs.run_colours import get_colour
 from webapp.studies.access import study_run_of
 from webapp.teams.access import role_in_team, signed_in
 from webapp.teams.models import Membership
@@ -61,7 +61,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
         {
             "page": "runs",
             "run": run,
-            "colour": colour_of(run.pk),
+            "colour": get_colour(run.pk),
             "tab": tab,
             "tab_title": tab_title(tab, run),
             "run_status": status_text(run, phase),

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 COLOURS = 10
 
 
-def colour_of(key: int) -> int:
-    """The colour of the run with this primary key: runs that were created one after another differ."""
+def get_colour(key: int) -> int:
+    """Return the colour of the run with this primary key: runs that were created one after another differ."""
     return 1 + key % COLOURS
 
 
-def colours_of(keys: Sequence[int]) -> list[int]:
-    """The colours of runs that are drawn together: its own, or the next one that no earlier run has."""
+def assign_colours(keys: Sequence[int]) -> list[int]:
+    """Return a colour for each of the runs drawn together: the run's colour, or the next one that is free."""
     taken: list[int] = []
     for key in keys:
-        own = colour_of(key)
-        free = [each for each in range(1, COLOURS + 1) if each not in taken]
-        later = [each for each in free if each >= own]
-        taken.append((later or free or [own])[0])
+        colour = get_colour(key)
+        free = [number for number in range(1, COLOURS + 1) if number not in taken]
+        later = [number for number in free if number >= colour]
+        taken.append((later or free or [colour])[0])
     return taken

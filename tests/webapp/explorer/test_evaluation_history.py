@@ -12,9 +12,9 @@ from webapp.explorer.evaluation_history import (
     MAX_FRAMES,
     EvaluationFrame,
     ReferenceLevel,
-    frames_of,
-    history_of,
-    thinned,
+    load_history,
+    make_frames,
+    thin_out,
 )
 from webapp.explorer.run_result import PuzzlePlay
 from webapp.runs.models import Evaluation, MetricPoint, Run
@@ -29,13 +29,13 @@ def test_a_frame_has_a_sign_for_each_puzzle_and_a_gap_where_it_was_not_played() 
         8: {first: PuzzlePlay(1.0, "b"), second: PuzzlePlay(0.25, "c")},
         0: {first: PuzzlePlay(0.5, "a")},
     }
-    assert frames_of(plays, [first, second]) == [EvaluationFrame(0, "1–"), EvaluationFrame(8, "10")]
+    assert make_frames(plays, [first, second]) == [EvaluationFrame(0, "1–"), EvaluationFrame(8, "10")]
 
 
 def test_many_evaluations_are_thinned_out_evenly_with_both_ends() -> None:
     few, many = list(range(0, 80, 8)), list(range(0, 2000, 4))
-    assert thinned(few) == set(few)
-    kept = sorted(thinned(many))
+    assert thin_out(few) == set(few)
+    kept = sorted(thin_out(many))
     assert (len(kept), kept[0], kept[-1]) == (MAX_FRAMES, 0, many[-1])
     gaps = {after - before for before, after in itertools.pairwise(kept)}
     assert max(gaps) - min(gaps) <= 4
@@ -56,7 +56,7 @@ def test_the_history_of_a_suite_is_read_from_its_evaluations_and_attempts(run: R
         )
     name = "eval/fixed/success_random_play"
     MetricPoint.objects.create(run=run, name=name, iteration=0, value=0.125, tokens=0, seconds=0)
-    history = history_of(run, list(Evaluation.objects.filter(run=run, suite="fixed").order_by("iteration")))
+    history = load_history(run, list(Evaluation.objects.filter(run=run, suite="fixed").order_by("iteration")))
     assert [frame.iteration for frame in history.frames] == [0, 2, 4]
     assert {len(frame.solved) for frame in history.frames} == {len(history.puzzles)}
     assert history.gain is not None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from webapp.runs.run_colours import COLOURS, colour_of, colours_of
+from webapp.runs.run_colours import COLOURS, assign_colours, get_colour
 
 
 def test_runs_keep_their_colour_in_a_comparison_unless_an_earlier_one_has_it() -> None:
-    assert colours_of([7, 3]) == [colour_of(7), colour_of(3)]
-    assert colours_of([3, 3 + COLOURS, 4]) == [colour_of(3), colour_of(4), colour_of(5)]
-    assert colours_of([COLOURS - 1, 2 * COLOURS - 1]) == [COLOURS, 1], "after the last one come the first ones"
-    assert sorted(colours_of([5] * COLOURS)) == list(range(1, COLOURS + 1))
+    assert assign_colours([7, 3]) == [get_colour(7), get_colour(3)]
+    assert assign_colours([3, 3 + COLOURS, 4]) == [get_colour(3), get_colour(4), get_colour(5)]
+    assert assign_colours([COLOURS - 1, 2 * COLOURS - 1]) == [COLOURS, 1], "after the last one come the first ones"
+    assert sorted(assign_colours([5] * COLOURS)) == list(range(1, COLOURS + 1))

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET
 
 from trainer.metrics import charts
-from webapp.explorer.evaluation_history import history_of
+from webapp.explorer.evaluation_history import load_history
 from webapp.pages.run_page import run_page
 from webapp.runs import generalization
 from webapp.runs.access import get_run
@@ -74,7 +74,7 @@ def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
         "run-evaluation",
         "runs/evaluation.html",
         suite_results=suites,
-        history=history_of(run, [each.evaluation for each in suites[0].results]) if suites else None,
+        history=load_history(run, [each.evaluation for each in suites[0].results]) if suites else None,
         width=charts.WHISKER,
         axis=mark_safe(charts.whisker_axis()),
         matrix=generalization.table(run),

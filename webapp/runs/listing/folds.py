@@ -49,7 +49,7 @@ class FoldedRuns:
 
 
 def fold(runs: QuerySet[Run], *, by_group: bool) -> list[FoldedRuns]:
-    """The rows of the runs, each at the place of its first run. One query.
+    """Return the rows of the runs, each at the position of its first run. One query.
 
     Args:
         by_group: runs of one group are a row; otherwise only repetitions of a configuration are.
@@ -88,7 +88,7 @@ class FoldResult:
     curves: list[EvaluationCurve]
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """E.g. “Mean ± standard deviation over 3 runs, best of 2 configurations”."""
         over = f"Mean ± standard deviation over {self.runs} runs" if self.deviation is not None else "One run"
         return f"{over}, best of {self.of} configurations" if self.of > 1 else over
@@ -127,7 +127,7 @@ class FoldRow:
         return ",".join(run.slug for run in self.runs)
 
     @property
-    def count_words(self) -> str:
+    def count_text(self) -> str:
         """E.g. “6 runs of 2 configurations”."""
         of = f" of {self.configurations:,} configurations" if self.configurations > 1 else ""
         return f"{len(self.runs):,} runs{of}"
@@ -162,7 +162,7 @@ class FoldRow:
 
 
 def fold_rows(folded: Sequence[FoldedRuns], unfolded: Sequence[str]) -> list[FoldRow | summaries.RunSummary]:
-    """The rows to show: folded ones, and runs that are alone. The number of queries is constant.
+    """Return the rows to show: folded rows, and single runs. The number of queries is constant.
 
     Args:
         unfolded: keys of the rows whose runs are shown below them.
@@ -186,7 +186,7 @@ def fold_rows(folded: Sequence[FoldedRuns], unfolded: Sequence[str]) -> list[Fol
 
 
 def _result(row: FoldedRuns, runs: Sequence[Run], curves: Mapping[int, EvaluationCurve]) -> FoldResult | None:
-    """The best configuration's success; None before a result, and where the runs play different environments."""
+    """Return the best configuration's success; None before a result, and if the runs play different environments."""
     if len({run.environment for run in runs}) > 1:
         return None
     by_configuration: dict[str, list[EvaluationCurve]] = defaultdict(list)
@@ -196,7 +196,7 @@ def _result(row: FoldedRuns, runs: Sequence[Run], curves: Mapping[int, Evaluatio
             by_configuration[row.configurations[run.pk]].append(curve)
     if not by_configuration:
         return None
-    best = max(by_configuration.values(), key=lambda found: fmean(curve.success for curve in found))
+    best = max(by_configuration.values(), key=lambda curves: fmean(curve.success for curve in curves))
     values = [curve.success for curve in best]
     deviation = stdev(values) if len(values) > 1 else None
     return FoldResult(fmean(values), deviation, len(values), len(set(row.configurations.values())), best)
