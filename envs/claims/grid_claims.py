@@ -165,8 +165,8 @@ class GridChecks(GridFacts):
     def standing(self, match: Match) -> Verdict | None:
         """Judge whether the player is on the goal, or in a hole; "at the goal" may mean next to it."""
         player, there = self.things["player"], self.cells(match["b"])
-        beside = any_true(adjacent(first, second) for first in player for second in there)
-        if not player or (beside and match["preposition"].lower() == "at"):
+        next_to = any_true(adjacent(first, second) for first in player for second in there)
+        if not player or (next_to and match["preposition"].lower() == "at"):
             return None
         return Verdict(bool(player & there), self.where("player"), player | there)
 

@@ -44,8 +44,8 @@ class GridFacts:
 
     def blocked(self, cell: Cell, *directions: str) -> bool:
         """Return True if a wall or the edge is on one of these sides of a cell."""
-        beside = [moved(cell, [(name, 1)]) for name in directions]
-        return any(not self.inside(neighbour) or neighbour in self.things.get("wall", ()) for neighbour in beside)
+        neighbours = [moved(cell, [(name, 1)]) for name in directions]
+        return any(not self.inside(neighbour) or neighbour in self.things.get("wall", ()) for neighbour in neighbours)
 
     def names_at(self, cell: Cell) -> str:
         """Return a text on the contents of a cell."""
@@ -68,9 +68,9 @@ class GridFacts:
         todo = list(self.things["player"])
         seen = set(todo)
         while todo:
-            beside = {moved(todo[-1], [(name, 1)]) for name in STEPS} - seen - self.things["hole"]
-            todo[-1:] = [neighbour for neighbour in beside if self.inside(neighbour)]
-            seen |= beside
+            neighbours = {moved(todo[-1], [(name, 1)]) for name in STEPS} - seen - self.things["hole"]
+            todo[-1:] = [neighbour for neighbour in neighbours if self.inside(neighbour)]
+            seen |= neighbours
         return bool(self.things["goal"] & seen)
 
 

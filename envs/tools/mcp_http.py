@@ -130,7 +130,7 @@ class HttpTransport(McpTransport):
                 received = f"HTTP {response.status_code}, {kind[:100] or 'no content type'}"
                 raise McpError(
                     f"{self.server} answered {method} with neither JSON nor an event stream ({received}): check "
-                    f"that the address is that of an MCP server, as in {EXAMPLE}"
+                    f"that it is the address of an MCP server, as in {EXAMPLE}"
                 )
 
     def _session_headers(self) -> dict[str, str]:
