@@ -52,7 +52,7 @@ def opened(
     context = browser.new_context(viewport={"width": 1380, "height": 900})
     sockets: list[WebSocketRoute] = []
     serve(context, client)
-    context.route_web_socket(re.compile(r"/ws/"), lambda socket: sockets.append(socket))
+    context.route_web_socket(re.compile(r"/ws/runs/"), lambda socket: sockets.append(socket))
     page = context.new_page()
     page.goto(f"{ORIGIN}/runs/{run.slug}/")
     yield page, sockets

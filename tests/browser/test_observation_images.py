@@ -131,7 +131,7 @@ def loaded(page: Page) -> None:
 def test_an_image_is_enlarged_and_closed_with_the_keyboard(observed: Run, opened: Open) -> None:
     page = opened(f"/t/{attempt(observed, 'Pong').slug}?turn=3", viewport={"width": 1300, "height": 900})
     link = page.locator("[data-board]").get_by_role("link", name="Observation of turn 3")
-    expect(link.get_by_role("img")).to_be_visible()
+    expect(link.get_by_role("img")).to_have_attribute("width", "84")
     link.focus()
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Observation of turn 3")
@@ -240,7 +240,7 @@ def test_the_live_stage_shows_an_image_with_its_turn(
         sockets: list[WebSocketRoute] = []
         messages: list[str] = []
         serve(context, client)
-        context.route_web_socket(re.compile(r"/ws/"), lambda socket: sockets.append(socket))
+        context.route_web_socket(re.compile(r"/ws/runs/"), lambda socket: sockets.append(socket))
         page = context.new_page()
         page.on("console", lambda message: messages.append(message.text))
         page.goto(f"{ORIGIN}/runs/{observed.slug}/")

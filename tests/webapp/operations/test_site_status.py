@@ -39,6 +39,7 @@ def test_signed_in_people_see_what_is_away_and_since_when(home: Path, who: Visit
     report(home, "Worker", NOON, None)
     page = who.viewer.get("/account").content.decode()
     assert AWAY in page
+    assert "js/pages/site.js" in page, "which keeps the line up to date"
     assert "Worker has not" not in who.anonymous.get("/login").content.decode()
 
 
