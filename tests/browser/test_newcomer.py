@@ -30,13 +30,15 @@ def test_from_the_form_to_a_shared_link(
 
     # turns arrive without a reload
     expect(page.locator(".state").first).to_have_attribute("data-state", "running")
-    expect(page.locator("[data-stage] .turn").first).to_be_visible()
+    expect(page.locator("[data-stage] .turn:visible").first).to_be_visible()
     expect(page.locator("[data-stage] .board svg")).to_be_visible()
     expect(page.locator("[data-wall] .cell.success, [data-wall] .cell.failed").first).to_be_attached()
     expect(page.locator("[data-phase]")).to_contain_text("Iteration")
     expect(page.locator("[data-chart=reward] canvas")).to_be_visible()
 
-    # open a trajectory
+    # open an attempt that has ended
+    page.locator("[data-wall] .cell.success, [data-wall] .cell.failed").first.click()
+    expect(page.locator("[data-stage-note]")).to_have_attribute("data-kind", "pinned")
     page.get_by_role("link", name="Open this attempt").click()
     page.wait_for_url(re.compile(r"/t/\w+$"))
     expect(page.locator("[data-position]")).to_contain_text("Turn 1")
@@ -106,7 +108,7 @@ def a_trajectory(page: Page, run: str) -> str:
 def test_the_run_page_catches_up_after_a_reconnect(signed_in: Callable[..., Page]) -> None:
     page = signed_in()
     launch(page, iterations=ENDLESS, **{"policy.model": str(POCKET_CHECKPOINT)})
-    expect(page.locator("[data-stage] .turn").first).to_be_visible()
+    expect(page.locator("[data-stage] .turn:visible").first).to_be_visible()
     before = page.locator("[data-phase]").inner_text()
     page.evaluate("window.loaded = 'once'")
     page.context.set_offline(True)
