@@ -1,6 +1,8 @@
 """Peak memory of whole runs on a CPU, next to the estimate: `python -m bench.real_model.peak_memory FOLDER`.
 
-Each run is a forked process. Its peak is the kernel's VmHWM: the largest resident set since the process started.
+Each run is a forked process. Its peak is the largest amount of anonymous memory, read every 10 ms, and the pages of
+libraries. Pages of a checkpoint that is mapped while it is loaded do not count: the system drops them when memory is
+short.
 """
 
 from __future__ import annotations
@@ -8,9 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 import torch
 
@@ -94,15 +98,17 @@ def measure(folder: Path, name: str, changes: Sequence[str] = ()) -> MeasuredRun
 
 
 def _peak(arguments: Sequence[str]) -> int:
-    """Return the largest resident set of a trainer's command in a forked process, in bytes."""
+    """Return the peak of a trainer's command in a forked process, in bytes."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         code = 1
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            anonymous: list[int] = []
+            Thread(target=_sample_anonymous, args=(anonymous,), daemon=True).start()
             code = trainer(list(arguments))
-            os.write(writing, str(_high_water_mark()).encode())
+            os.write(writing, str(max(anonymous) + _read_status("RssFile")).encode())
         finally:
             os._exit(code)
     os.close(writing)
@@ -114,10 +120,17 @@ def _peak(arguments: Sequence[str]) -> int:
     return int(text)
 
 
-def _high_water_mark() -> int:
-    """Return VmHWM of this process in bytes."""
+def _sample_anonymous(sizes: list[int]) -> None:
+    """Append the size of the anonymous memory of this process every 10 ms, in bytes."""
+    while True:
+        sizes.append(_read_status("RssAnon"))
+        time.sleep(0.01)
+
+
+def _read_status(field: str) -> int:
+    """Return a size in /proc/self/status, in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 
 
 def main() -> None:

@@ -5,11 +5,12 @@ Imports no torch, because the launch form uses it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
+import envs
 from trainer.config.engine import MAX_ROWS
 from trainer.config.run import RunConfig
 from trainer.memory import activations
@@ -48,9 +49,15 @@ MAX_SHARE = 0.92
 OPENING_TOKENS = {"ToolPython": 320, "ToolSearch": 320, "ToolMCP": 640}
 """Typical maximum of the tokens of the opening message by environment; definitions of tools make it longer."""
 DEFAULT_OPENING_TOKENS = 192
-STATE_TOKENS = {"WebShop": 1536, "Sudoku": 256, "RubiksCube": 192, "Bandit": 32, "BanditRev": 32, "BanditTest": 32}
+STATE_TOKENS = {"WebShop": 1536, "Sudoku": 256, "RubiksCube": 192, "Bandit": 48, "BanditRev": 48, "BanditTest": 48}
 """Typical maximum of the tokens of a state by environment, with the framing of its turn; of puzzles the largest."""
 DEFAULT_STATE_TOKENS = 128
+SQUARE_GRIDS = ("FrozenLake", "Sokoban", "LargeSokoban", "SokobanNewVocab", "Boxoban")
+"""Environments whose states are square grids with a side of `settings.size` cells."""
+TURN_TOKENS = 52
+"""Tokens of a turn around its grid: roles of the chat template, reward, number of the turn, actions left."""
+REPEATED_FORMAT_TOKENS = 48
+"""Tokens of the format line that `rollout.format_line=paper` repeats at each turn."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +191,22 @@ def rows_that_fit(
     return low
 
 
+def state_tokens(config: RunConfig) -> int:
+    """Tokens of the longest state among the environments of a run, with the framing of its turn."""
+    return max(
+        _state_tokens(config, entry.name, entry.settings) for entry in (config.environment, *config.environment.mix)
+    )
+
+
+def _state_tokens(config: RunConfig, name: str, settings: Mapping[str, Any]) -> int:
+    if name not in SQUARE_GRIDS:
+        return STATE_TOKENS.get(name, DEFAULT_STATE_TOKENS)
+    size = int(settings.get("size", envs.settings_model(name).model_fields["size"].default))
+    listed = size * size if config.environment.cells == "located" else 0
+    repeated = REPEATED_FORMAT_TOKENS if config.rollout.format_line == "paper" else 0
+    return TURN_TOKENS + size * (size + 1) + listed + repeated
+
+
 def dialogue_tokens(config: RunConfig, shape: ModelShape) -> int:
     """Tokens of the longest dialogue: responses of maximum length, states of typical length."""
     return dialogue_lengths(config, shape)[-1]
@@ -193,7 +216,7 @@ def dialogue_lengths(config: RunConfig, shape: ModelShape) -> list[int]:
     """Tokens of the longest dialogue after the response of each of its turns."""
     rollout, names = config.rollout, config.environment.names
     opening = max(OPENING_TOKENS.get(name, DEFAULT_OPENING_TOKENS) for name in names)
-    turn = rollout.max_response_tokens + max(STATE_TOKENS.get(name, DEFAULT_STATE_TOKENS) for name in names)
+    turn = rollout.max_response_tokens + state_tokens(config)
     turns = min(rollout.max_turns, rollout.context_turns or rollout.max_turns)
     return [min(shape.context, opening + number * turn) for number in range(1, turns + 1)]
 
@@ -421,10 +444,23 @@ def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int, *, gpu: bool)
     return (5 if width_of(config) == 4 and not gpu else 6) * 4 * numbers
 
 
+def prefill_tokens(config: RunConfig, shape: ModelShape, rows: int) -> int:
+    """Largest number of tokens that the transformers sampler processes in one forward pass.
+
+    The opening of an environment is processed once for all rows, the state of a turn for each row. Where
+    `rollout.context_turns` drops earlier turns, whole prompts are processed again.
+    """
+    if config.rollout.context_turns:
+        return min(PREFILL_TOKENS, rows * dialogue_tokens(config, shape))
+    names = config.environment.names
+    openings = sum(OPENING_TOKENS.get(name, DEFAULT_OPENING_TOKENS) for name in names)
+    return min(PREFILL_TOKENS, openings + rows * min(state_tokens(config), shape.context))
+
+
 def _playing(config: RunConfig, shape: ModelShape, rows: int) -> list[MemoryItem]:
     """The transformers sampler."""
     width, longest = width_of(config), reserved_tokens(config, shape)
-    tokens = min(PREFILL_TOKENS, rows * longest)
+    tokens = prefill_tokens(config, shape, rows)
     repeated = 2 * shape.query * width * tokens if shape.kv_heads < shape.heads else 0
     return [
         MemoryItem(

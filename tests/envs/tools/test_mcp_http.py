@@ -86,7 +86,10 @@ def test_requests_of_the_server_are_answered_while_it_works() -> None:
         ("a number", "something that is no JSON object: '17'"),
         ("no result", "answered tools/call without a result"),
         ("another id", "ended its response to tools/call without a result"),
-        ("a page", r"neither JSON nor an event stream \(HTTP 200, text/html\): check that it is the address of an MCP server"),
+        (
+            "a page",
+            r"neither JSON nor an event stream \(HTTP 200, text/html\): check that it is the address of an MCP server",
+        ),
         ("accepted", "something that is no JSON object: ''"),
         ("an event without JSON", "something that is no JSON object: 'oops'"),
         ("compressed", "broke the connection"),

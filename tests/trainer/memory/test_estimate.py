@@ -1,5 +1,6 @@
 """Memory estimates against measurements: weights, moments and caches exactly, activations as saved by autograd."""
 
+import json
 import subprocess
 import sys
 
@@ -7,12 +8,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
 import envs
 from envs.registry import BUILT_IN
 from tests.trainer import tiny
 from tests.trainer.learner.test_learner import batch_of, learner_for
+from tests.trainer.models import tiny_gguf
 from trainer.config.engine import CPU_CACHE_VARIABLE
 from trainer.config.files import load_preset, preset_names
 from trainer.config.run import POCKET, LoraConfig, PolicyConfig, RunConfig
@@ -33,7 +36,7 @@ from trainer.policy.packing import attention
 from trainer.policy.packing.layout import PackedBatch
 from trainer.policy.packing.shared_prefix import SharedPrefix
 from trainer.policy.shapes import ModelShape
-from trainer.rollout.prompts import opening_message
+from trainer.rollout.prompts import opening_message, repeated_line, state_message
 
 SIZES = {
     "vocab_size": 500,
@@ -331,17 +334,45 @@ def test_constants_match_those_of_other_modules():
     assert estimate.MAX_CPU_TOKENS == micro_batches.MAX_CPU_TOKENS
 
 
-@pytest.mark.parametrize("environment", BUILT_IN)
-def test_states_of_built_in_environments_have_the_estimated_length(environment):
-    tokenizer = tiny.styles()["chatml"]
-    env = envs.make(environment, {})
-    limit = estimate.STATE_TOKENS.get(environment, estimate.DEFAULT_STATE_TOKENS)
+def smollm2_tokenizer():
+    return Tokenizer.from_str(
+        json.dumps({key: value for key, value in tiny_gguf.smollm2().items() if key != "chat_template"})
+    )
+
+
+def turn_lengths(config):
+    """Tokens of the user message of a later turn, with the roles of a chat template, on three puzzles."""
+    environment = config.environment
+    env, tokenizer = envs.make(environment.name, environment.settings), smollm2_tokenizer()
+    spec, cells = envs.spec(environment.name, environment.settings), environment.cells
     for seed in range(3):
         env.reset(seed=seed)
-        assert len(tokenizer.encode(env.render())) < limit
-    opening = opening_message(envs.spec(environment), RunConfig().rollout)
+        state = spec.located(env.render()) if cells == "located" else spec.spaced(env.render())
+        message = state_message(
+            state, turn=1, actions_left=5, last_reward=-0.1, format_line=repeated_line(config.rollout)
+        )
+        yield len(
+            tokenizer.encode(f"<|im_end|>\n<|im_start|>user\n{message}<|im_end|>\n<|im_start|>assistant\n<think>")
+        )
+
+
+@pytest.mark.parametrize("environment", BUILT_IN)
+def test_states_and_openings_of_built_in_environments_have_the_estimated_length(environment):
+    config = RunConfig.model_validate({"environment": {"name": environment}})
+    assert max(turn_lengths(config)) <= estimate.state_tokens(config)
+    opening = opening_message(envs.spec(environment), config.rollout)
     limit = estimate.OPENING_TOKENS.get(environment, estimate.DEFAULT_OPENING_TOKENS)
-    assert len(tokenizer.encode(opening)) < limit
+    assert len(smollm2_tokenizer().encode(opening).ids) < limit
+
+
+@pytest.mark.parametrize("environment", estimate.SQUARE_GRIDS)
+@pytest.mark.parametrize("size", [7, 10])
+@pytest.mark.parametrize(("cells", "line"), [("spaced", "example"), ("located", "example"), ("spaced", "paper")])
+def test_states_of_grids_have_about_the_estimated_length(environment, size, cells, line):
+    sections = {"environment": {"name": environment, "settings": {"size": size}, "cells": cells}}
+    config = RunConfig.model_validate(sections | {"rollout": {"format_line": line}})
+    longest = max(turn_lengths(config))
+    assert longest <= estimate.state_tokens(config) <= 1.7 * longest
 
 
 @pytest.mark.parametrize(
