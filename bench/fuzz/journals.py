@@ -93,7 +93,13 @@ def visits(known: dict[str, Any], patterns: list[Pattern], document: dict[str, A
         for kind in KINDS if "kind" in arguments else ("",):
             path = pattern.template % (base | {"kind": kind})
             requests.append(Request(pattern.name, "member", "GET", path))
-    pages = ("/runs/new?clone={run}", "/compare?runs={run}", "/compare/curves.json?runs={run}", "/?text=a", "/workers")
+    pages = (
+        "/runs/new?clone={run}",
+        "/compare?runs={run}",
+        "/compare/curves.json?runs={run}&names=reward/mean",
+        "/?text=a",
+        "/workers",
+    )
     requests += [Request("journal", "member", "GET", page.format(**known)) for page in pages]
     requests += [
         Request("environment", "member", "GET", f"/environments/Sokoban?of={known['run']}"),

@@ -110,7 +110,8 @@ def build() -> Site:
         elif name.startswith("slug of alert") or name.startswith("slug of delivery"):
             secret[name] = rule.slug
     secret["key"] = trajectory.key
-    secret["? of compare"] = secret["? of compare-curves-data"] = f"runs={hidden.slug}"
+    secret["? of compare"] = f"runs={hidden.slug}"
+    secret["? of compare-curves-data"] = f"runs={hidden.slug}&names=reward/mean"
     publisher().flush()
     return Site(
         known=full.known,

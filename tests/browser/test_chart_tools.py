@@ -27,6 +27,7 @@ def test_charts_are_pinned_enlarged_limited_combined_and_averaged(
     expect(overview.locator('[data-metric="reward/mean"] canvas')).to_be_visible()
     pinned = page.get_by_role("region", name="Pinned")
     expect(pinned).to_be_hidden()
+    page.locator('[data-section="policy"]').scroll_into_view_if_needed()
     page.get_by_role("button", name="Pin Policy gradient norm").click()
     expect(pinned.locator('[data-metric="policy/grad_norm"] canvas')).to_be_visible()
 

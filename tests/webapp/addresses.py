@@ -176,7 +176,7 @@ ADDRESSES: dict[str, Address] = {
     "run-trajectories": Address("reader", open=True, page=True),
     "run-trajectories-counts": Address("reader", open=True),
     "run-curves": Address("reader", open=True, page=True),
-    "run-curves-data": Address("reader", open=True),
+    "run-curves-data": Address("reader", open=True, query="names=reward/mean"),
     "run-curves-csv": Address("reader", open=True),
     "run-echo": Address("reader", open=True),
     "run-echo-svg": Address("reader", open=True),

@@ -171,7 +171,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
     known |= {"user_id": people.owner.pk, "token of welcome": "wrong", "uidb36": "x", "rest": "nothing"}
     known |= {"key of account_reset_password_from_key": "y", "key of account_confirm_email": "z"}
     known["provider_id"], known["iteration"] = "none", 2
-    known["? of compare"] = known["? of compare-curves-data"] = f"runs={run.slug}"
+    known["? of compare"], known["? of compare-curves-data"] = f"runs={run.slug}", f"runs={run.slug}&names=reward/mean"
     known["? of oembed"] = f"url=http://testserver/s/{link.token}"
     view = do_save_view(people.owner, SavedView.List.TRAJECTORIES, "In corners", "reason=box_corner", people.team)
     known["pk"] = view.pk

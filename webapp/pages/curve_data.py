@@ -13,6 +13,8 @@ from webapp.runs.curves import AXES, Axis, Curves
 from webapp.runs.models import Run
 
 MIN_BUCKETS, MAX_BUCKETS = 30, 4000
+MAX_NAMES = 200
+"""Metrics of one response: pages request the charts in view, and each may have four partners."""
 
 
 def requested_names(query: QueryDict) -> list[str]:
@@ -20,8 +22,11 @@ def requested_names(query: QueryDict) -> list[str]:
     return list(dict.fromkeys(name for part in query.getlist("names") for name in part.split(",") if name))
 
 
-def curves_response(query: QueryDict, runs: Sequence[Run], all_names: Any) -> JsonResponse:
+def curves_response(query: QueryDict, runs: Sequence[Run]) -> JsonResponse:
     """Buckets of the runs' curves for the query, or an error with status 400."""
+    names = requested_names(query)
+    if not 0 < len(names) <= MAX_NAMES:
+        return _refused(f"names must be 1 to {MAX_NAMES} metrics, not {len(names)}; curves.csv has every metric.")
     axis = query.get("x", "iteration")
     if axis not in AXES:
         return _refused(f"x must be one of {', '.join(AXES)}, not {axis[:40]!r}.")
@@ -32,7 +37,7 @@ def curves_response(query: QueryDict, runs: Sequence[Run], all_names: Any) -> Js
         return _refused(str(problem))
     selection = curves.cut(
         [run.pk for run in runs],
-        requested_names(query) or all_names(),
+        names,
         axis=axis,
         low=low,
         high=high,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from trainer.metrics.charts import Series
 from trainer.metrics.spec import MetricSpec
@@ -14,17 +14,17 @@ from webapp.runs.models import Run
 POINTS = 400
 
 
-def main_metrics(runs: Sequence[Run], available: Mapping[tuple[int, str], object]) -> tuple[str, ...]:
+def main_metrics(runs: Sequence[Run]) -> tuple[str, ...]:
     """The metric shown without a choice: success in the evaluation of the runs' environment, else in training."""
-    names = {name for _, name in available}
     wanted = [*(f"eval/{run.environment}/success" for run in runs), "success/rate", "reward/mean"]
+    names = set(curves.names_of([run.pk for run in runs]))
     return next(((name,) for name in wanted if name in names), ("success/rate",))
 
 
 def draw(runs: Sequence[Run], names: Sequence[str]) -> list[MetricChart]:
     """One chart for each metric, with a line for each run that has it. At most three queries."""
     keys = [run.pk for run in runs]
-    names = names or main_metrics(runs, curves.summaries(keys))
+    names = names or main_metrics(runs)
     every = [f"{name}{end}" for name in names for end in ("", *(("_low", "_high") if name.startswith("eval/") else ()))]
     found = curves.cut(keys, every, width=POINTS).curves
     return [chart_of(described(name), runs, found) for name in names]

@@ -7,6 +7,7 @@ static/js/curves/series.js buckets live points in the same way.
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from django.db import connection
 from trainer.metrics import registry
 from trainer.metrics.spec import SECTIONS, Better, MetricSpec, Section
 from trainer.metrics.trap_signals import LIMIT, SIGNALS
-from webapp.runs.models import Run
 
 Axis = Literal["iteration", "tokens", "seconds"]
 AXES: tuple[Axis, ...] = ("iteration", "tokens", "seconds")
@@ -65,20 +65,27 @@ _BUCKETS = """
 """Arrays compare element by element: the minimum of (value, iteration, …) is the first point of the lowest value."""
 _SUMMARY = """
     SELECT run_id, name, count(*), max(ARRAY[iteration, value]), min(ARRAY[value, iteration]),
-        min(ARRAY[-value, iteration]), max(tokens), max(seconds), min(iteration)
+        min(ARRAY[-value, iteration]), max(tokens), max(seconds)
     FROM runs_metricpoint WHERE run_id = ANY(%s) AND (%s::text[] IS NULL OR name = ANY(%s)) GROUP BY run_id, name
 """
 _NAMES = """
     WITH RECURSIVE found AS (
-        (SELECT run_id, name FROM runs_metricpoint WHERE run_id = %s ORDER BY name LIMIT 1)
+        SELECT run, (SELECT min(name) FROM runs_metricpoint WHERE run_id = run) AS name FROM unnest(%s::bigint[]) AS run
         UNION ALL
-        SELECT next.run_id, next.name FROM found, LATERAL (
-            SELECT run_id, name FROM runs_metricpoint
-            WHERE run_id = found.run_id AND name > found.name ORDER BY name LIMIT 1
-        ) AS next
-    ) SELECT name FROM found
+        SELECT run, (SELECT min(next.name) FROM runs_metricpoint AS next WHERE run_id = run AND next.name > found.name)
+        FROM found WHERE name IS NOT NULL
+    ) SELECT DISTINCT name FROM found WHERE name IS NOT NULL ORDER BY name
 """
 """Loose index scan over the names: its time does not depend on the number of iterations."""
+_ENDS = """
+    SELECT min(first.iteration), max(last.iteration), max(last.tokens), max(last.seconds)
+    FROM unnest(%s::bigint[]) AS run, unnest(%s::text[]) AS metric,
+        LATERAL (SELECT iteration FROM runs_metricpoint
+                 WHERE run_id = run AND name = metric ORDER BY iteration LIMIT 1) AS first,
+        LATERAL (SELECT iteration, tokens, seconds FROM runs_metricpoint
+                 WHERE run_id = run AND name = metric ORDER BY iteration DESC LIMIT 1) AS last
+"""
+"""Two entries of the index for each run and metric."""
 
 
 def stride_of(last: int, buckets: int = BUCKETS) -> int:
@@ -174,7 +181,6 @@ class Summary:
     highest_at: int
     tokens: int
     seconds: float
-    first_at: int = 0
 
     def best(self, better: Better) -> tuple[float, int] | None:
         """(value, iteration) of the best value, the first of equals; None for metrics without a better direction."""
@@ -201,15 +207,14 @@ def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[t
             int(high[1]),
             int(tokens),
             float(seconds),
-            int(first),
         )
-        for run, name, count, last, low, high, tokens, seconds, first in rows
+        for run, name, count, last, low, high, tokens, seconds in rows
     }
 
 
-def names_of(run: Run) -> list[str]:
-    """Names of the metrics of a run. One query."""
-    return [name for (name,) in _rows(_NAMES, [run.pk])]
+def names_of(runs: Sequence[int]) -> list[str]:
+    """Names of the metrics of these runs, in alphabetical order. One query."""
+    return [name for (name,) in _rows(_NAMES, [list(runs)])]
 
 
 @dataclass(frozen=True)
@@ -219,8 +224,6 @@ class ChartSpec:
     spec: MetricSpec
     partners: dict[str, str] = field(default_factory=dict)
     summary: Summary | None = None
-    suite: str = ""
-    """The evaluation suite it was measured in."""
 
     @property
     def unit_words(self) -> str:
@@ -260,87 +263,77 @@ class ChartSection:
     title: str
     charts: list[ChartSpec]
 
-    @property
-    def varying(self) -> list[ChartSpec]:
-        return [chart for chart in self.charts if not chart.constant]
 
-    @property
-    def flat(self) -> list[ChartSpec]:
-        """Charts of constant metrics, which the page folds."""
-        return [chart for chart in self.charts if chart.constant]
-
-
+DIGITS = "0123456789"
+_NUMBERS = re.compile(r"([0-9]{1,18})")
+UNDESCRIBED = "Recorded by the trainer under this name; Echoscope has no description of it."
 TITLES = {"echo trap": "Echo Trap watch", "mismatch": "Trainer–sampler mismatch", OTHER: "Other"}
 
 
 def described(name: str) -> MetricSpec:
-    """The metric's spec, or a generic one for metrics of other versions' journals."""
+    """The metric's spec, or a generic one for a name that the registry does not describe."""
     try:
         return registry.get_spec(name)
     except KeyError:
-        return MetricSpec(name, name, cast(Section, OTHER), "A metric of another version of Echoscope.")
+        return MetricSpec(name, name, cast(Section, OTHER), UNDESCRIBED)
 
 
-def merged(summaries: Mapping[tuple[int, str], Summary]) -> dict[str, Summary]:
-    """Metric → summary over all runs."""
-    by_name: dict[str, list[Summary]] = defaultdict(list)
-    for (_, name), summary in summaries.items():
-        by_name[name].append(summary)
-    result = {}
-    for name, found in by_name.items():
-        last, low, high = (
-            max(found, key=lambda one: one.last_at),
-            min(found, key=lambda one: one.lowest),
-            max(found, key=lambda one: one.highest),
-        )
-        result[name] = Summary(
-            sum(one.count for one in found),
-            last.last,
-            last.last_at,
-            low.lowest,
-            low.lowest_at,
-            high.highest,
-            high.highest_at,
-            max(one.tokens for one in found),
-            max(one.seconds for one in found),
-            min(one.first_at for one in found),
-        )
-    return result
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort key in which layer_2 comes before layer_10."""
+    return [(int(part), "") if part[0] in DIGITS else (0, part) for part in _NUMBERS.split(name) if part]
 
 
 def sections(names: Iterable[str], summaries: Mapping[str, Summary] | None = None) -> list[ChartSection]:
-    """The charts of these metrics by section, in the order of the registry."""
+    """The charts of these metrics by section.
+
+    The sections of the registry come first, in its order. Then there is one for each prefix, the part before the first
+    slash, that several other metrics share, and one for the rest.
+    """
     available, summaries = set(names), summaries or {}
     order = {name: at for at, name in enumerate(registry.METRICS)}
-    by_section: dict[str, list[ChartSpec]] = defaultdict(list)
-    for name in sorted(available, key=lambda name: (order.get(name, len(order)), name)):
+    by_section: dict[str, list[ChartSpec]] = {key: [] for key in SECTIONS}
+    by_prefix: dict[str, list[ChartSpec]] = defaultdict(list)
+    for name in sorted(available, key=lambda name: (order.get(name, len(order)), _natural(name))):
         if _is_partner(name, available):
             continue
         spec = described(name)
-        suite = name.split("/")[1] if name.startswith("eval/") else ""
-        chart = ChartSpec(spec, _partners(name, available), summaries.get(name), suite)
-        by_section[spec.section].append(chart)
+        chart = ChartSpec(spec, _partners(name, available), summaries.get(name))
+        if spec.section != OTHER:
+            by_section[spec.section].append(chart)
+        else:
+            prefix, slash, _ = name.partition("/")
+            by_prefix[prefix if slash else OTHER].append(chart)
+    rest: list[ChartSpec] = by_prefix.pop(OTHER, [])
+    for prefix, charts in by_prefix.items():
+        if prefix in by_section or len(charts) > 1:
+            by_section.setdefault(prefix, []).extend(charts)
+        else:
+            rest += charts
+    titles = {key: key.capitalize() for key in SECTIONS} | TITLES
     return [
-        ChartSection(key, TITLES.get(key, key.capitalize()), by_section[key])
-        for key in (*SECTIONS, OTHER)
-        if key in by_section
+        ChartSection(key, titles.get(key, key), charts)
+        for key, charts in (by_section | {OTHER: rest}).items()
+        if charts
     ]
 
 
 OVERVIEW = ("reward/mean", "entropy/mean", "reward/in_group_std")
 """Charts at the top of the page, after the evaluation's success."""
+USUAL = ("reward", "accuracy", "eval_loss", "loss", "train_loss", "grad_norm")
+"""Last parts of the names under which other trainers log what their users look at first."""
 
 
 def split_overview(sections: Sequence[ChartSection], suite: str) -> tuple[list[ChartSpec], list[ChartSection]]:
     """The charts at the top of the page, and the sections without them.
 
-    The first is the success in the `suite`, or in the first suite if the run was not evaluated in that one.
+    The first is the success in the `suite`, or in the first suite if the run was not evaluated in that one. Runs of
+    other trainers that have none of these charts begin with the usual ones.
     """
     charts = {chart.spec.name: chart for section in sections for chart in section.charts}
     successes = [name for name in charts if name.startswith("eval/") and name.endswith("/success")]
     own = f"eval/{suite}/success"
     first = own if own in charts else next(iter(successes), "success/rate")
-    names = [name for name in (first, *OVERVIEW) if name in charts]
+    names = [name for name in (first, *OVERVIEW) if name in charts] or _usual(charts)
     rest = [
         ChartSection(section.key, section.title, [chart for chart in section.charts if chart.spec.name not in names])
         for section in sections
@@ -348,33 +341,68 @@ def split_overview(sections: Sequence[ChartSection], suite: str) -> tuple[list[C
     return [charts[name] for name in names], [section for section in rest if section.charts]
 
 
-def catalog(sections: Sequence[ChartSection]) -> dict[str, dict[str, Any]]:
-    """Description of every metric for the scripts, in the order of the page."""
-    return {
-        chart.spec.name: {
-            "title": chart.spec.title,
-            "unit": chart.spec.unit,
-            "section": section.title,
-            "meaning": chart.spec.meaning,
-            "partners": chart.partners,
-        }
-        | ({"bad": BAD_SIDE[chart.spec.name]} if chart.spec.name in BAD_SIDE else {})
-        for section in sections
-        for chart in section.charts
-    }
+def _usual(names: Iterable[str]) -> list[str]:
+    """Up to four of the usual metrics, in their order."""
+    by_word: dict[str, str] = {}
+    for name in names:
+        by_word.setdefault(name.rpartition("/")[2], name)
+    return [by_word[word] for word in USUAL if word in by_word][: 1 + len(OVERVIEW)]
 
 
-def extent(summaries: Iterable[Summary]) -> dict[str, float]:
-    """The last iteration, and the most tokens and seconds: where the axes of all charts end.
+MANY_METRICS = 200
+"""Runs with more of them begin with few open sections."""
 
-    `first` is where iterations begin: at 0, or below with a warm-up on demonstrations.
+
+def opened(sections: Sequence[ChartSection], *, several: bool = False) -> set[str]:
+    """Keys of the sections that are open at first: all, or only the main ones of several runs or many metrics."""
+    keys = [section.key for section in sections]
+    if not several and sum(len(section.charts) for section in sections) <= MANY_METRICS:
+        return set(keys)
+    return {"reward", "evaluation"} & set(keys) or set(keys[:1])
+
+
+def catalog(sections: Sequence[ChartSection]) -> list[dict[str, Any]]:
+    """Sections with their metrics for the scripts, in the order of the page.
+
+    Defaults are left out (static/js/curves/catalog.js adds them): a run may have thousands of metrics.
     """
-    found = list(summaries)
+    return [
+        {
+            "key": section.key,
+            "title": section.title,
+            "metrics": {chart.spec.name: _described_for_scripts(chart) for chart in section.charts},
+        }
+        for section in sections
+    ]
+
+
+def _described_for_scripts(chart: ChartSpec) -> dict[str, Any]:
+    spec = chart.spec
+    usual = {"title": spec.name, "unit": "", "meaning": UNDESCRIBED, "better": "none", "partners": {}, "bad": ""}
+    values = {
+        "title": spec.title,
+        "unit": spec.unit,
+        "meaning": spec.meaning,
+        "better": spec.better,
+        "partners": chart.partners,
+        "bad": BAD_SIDE.get(spec.name, ""),
+    }
+    return {name: value for name, value in values.items() if value != usual[name]}
+
+
+def extent(runs: Sequence[int], overview: Sequence[ChartSpec], sections: Sequence[ChartSection]) -> dict[str, float]:
+    """The last iteration, and the most tokens and seconds: where the axes of all charts end. One query.
+
+    `first` is where iterations begin: at 0, or below with a warm-up on demonstrations. Read from the charts at the top
+    and the first one of each section; the scripts extend the axes if others reach further.
+    """
+    names = [chart.spec.name for chart in (*overview, *(section.charts[0] for section in sections))]
+    ((first, iteration, tokens, seconds),) = _rows(_ENDS, [list(runs), names])
     return {
-        "first": min((summary.first_at for summary in found if summary.first_at < 0), default=0),
-        "iteration": max((summary.last_at for summary in found), default=1),
-        "tokens": max((summary.tokens for summary in found), default=1),
-        "seconds": round(max((summary.seconds for summary in found), default=1.0), 3),
+        "first": min(first or 0, 0),
+        "iteration": 1 if iteration is None else iteration,
+        "tokens": 1 if tokens is None else tokens,
+        "seconds": 1.0 if seconds is None else round(seconds, 3),
     }
 
 

@@ -12,10 +12,12 @@ import { formatOf } from "./units.js";
  * @typedef {object} Metric
  * @property {string} title
  * @property {string} unit
- * @property {string} section
+ * @property {string} section title of its section
+ * @property {string} key of its section
  * @property {string} meaning
  * @property {Record<string, string>} partners low and high: ends of its interval; best and random: reference lines;
  *   limit: of the Echo Trap's signal
+ * @property {string} [better] direction of better values: up, down or none
  * @property {string} [bad] side of the limit
  */
 

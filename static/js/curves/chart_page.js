@@ -5,8 +5,10 @@
  */
 
 import { Chart } from "./chart.js";
+import { showPinned } from "./chart_card.js";
+import { factsOf, showFacts } from "./chart_facts.js";
 import { groupsOf, linesOf, namesOf } from "./chart_lines.js";
-import { keyOf, load } from "./saved_charts.js";
+import { isPinned, keyOf, load } from "./saved_charts.js";
 import { compress } from "./series.js";
 import { formatOf } from "./units.js";
 import { fetchJson } from "../ui/fetch_json.js";
@@ -23,6 +25,9 @@ import { fetchJson } from "../ui/fetch_json.js";
 
 const MAX_POINTS = 1200;
 const FETCH_DELAY = 60;
+const RETRY = 4000;
+/** The answer to a request for another axis, or for points that a rewind has replaced since. */
+const OUTDATED = "outdated";
 
 /**
  * Explorer query for the trajectories behind one point of a metric.
@@ -70,12 +75,12 @@ export class ChartPage {
     this.timer = 0;
     this.drawing = 0;
     this.generation = 0;
-    /** @type {Card[]} */ this.cards = [];
+    /** @type {Map<Element, Card>} */ this.cardOf = new Map();
     /** @type {Set<Card>} */ this.dirty = new Set();
     this.seen = new IntersectionObserver(
       (entries) => {
         for (const entry of entries) {
-          const card = this.cards.find((card) => card.root === entry.target);
+          const card = this.cardOf.get(entry.target);
           if (!card) continue;
           card.visible = entry.isIntersecting;
           if (card.visible) this.#redraw(card);
@@ -90,17 +95,19 @@ export class ChartPage {
   /**
    * Draw a chart in an element with [data-metric], or several metrics in one with [data-metrics] and [data-own].
    * @param {HTMLElement} root
-   * @param {boolean} [large] fills its element; Enter opens the trajectories behind the point under the cursor
+   * @param {object} [options]
+   * @param {boolean} [options.large] fills its element; Enter opens the trajectories behind the point under the cursor
+   * @param {Cut|null} [options.whole] its points, if they were fetched
    * @returns {Card}
    */
-  add(root, large = false) {
+  add(root, { large = false, whole = null } = {}) {
     const plan = { names: named(root), own: root.dataset.own !== undefined };
     const unit = this.catalog[plan.names[0]]?.unit ?? "";
     /** @type {Card} */
     const card = {
       root,
       plan,
-      whole: null,
+      whole: whole && cutOf(whole, namesOf(plan, this.catalog)),
       part: null,
       visible: false,
       chart: new Chart(root, {
@@ -120,7 +127,8 @@ export class ChartPage {
       }),
     };
     root.querySelector("[data-enlarge]")?.addEventListener("click", () => this.onEnlarge(card.plan));
-    this.cards.push(card);
+    showPinned(root, isPinned(this.saved, plan.names));
+    this.cardOf.set(root, card);
     this.seen.observe(root);
     return card;
   }
@@ -128,9 +136,13 @@ export class ChartPage {
   /** @param {Card} card */
   remove(card) {
     this.seen.unobserve(card.root);
-    this.cards = this.cards.filter((other) => other !== card);
+    this.cardOf.delete(card.root);
     this.dirty.delete(card);
     card.chart.destroy();
+  }
+
+  get cards() {
+    return [...this.cardOf.values()];
   }
 
   /** Groups of runs that differ in their seed, where at least one has several. */
@@ -219,40 +231,70 @@ export class ChartPage {
     const part = this.range !== null;
     const missing = this.cards.filter((card) => card.visible && (part ? !card.part : !card.whole));
     if (!missing.length) return;
-    const query = new URLSearchParams({ x: this.axis });
-    for (const name of new Set(missing.flatMap((card) => namesOf(card.plan, this.catalog))))
-      query.append("names", name);
-    if (this.range) {
-      query.set("from", String(this.range.low));
-      query.set("to", String(this.range.high));
-    }
-    const { generation, axis, range } = this;
-    const address = this.root.dataset.curves ?? "";
-    const data = await fetchJson(`${address}${address.includes("?") ? "&" : "?"}${query}`);
-    if (generation !== this.generation || axis !== this.axis || range !== this.range) return;
-    if (!data) {
-      this.announce("The curves could not be fetched; retrying.");
-      window.setTimeout(() => this.#fetchSoon(), 4000);
+    const { range } = this;
+    const cut = await this.#request(
+      missing.flatMap((card) => card.plan.names),
+      range,
+    );
+    if (range !== this.range || cut === OUTDATED) return;
+    if (!cut) {
+      window.setTimeout(() => this.#fetchSoon(), RETRY);
       return;
     }
     for (const card of missing) {
-      const points = pointsOf(data.runs, namesOf(card.plan, this.catalog));
-      card[part ? "part" : "whole"] = { stride: data.stride, points };
-      if (!part) this.#extend(points);
+      card[part ? "part" : "whole"] = cutOf(cut, namesOf(card.plan, this.catalog));
       this.#redraw(card);
     }
     if (again) this.#fetchSoon();
   }
 
   /**
-   * The axis of all charts reaches as far as the newest point.
+   * The points of these metrics over the whole axis; null if they could not be fetched.
+   * @param {string[]} names
+   * @returns {Promise<Cut|null>}
+   */
+  async fetchWhole(names) {
+    const cut = await this.#request(names, null);
+    return cut === OUTDATED ? this.fetchWhole(names) : cut;
+  }
+
+  /**
+   * @param {string[]} names
+   * @param {Range} range null: the whole axis, which is extended to the newest point
+   * @returns {Promise<Cut|null|typeof OUTDATED>} null if they could not be fetched
+   */
+  async #request(names, range) {
+    const query = new URLSearchParams({ x: this.axis });
+    const wanted = namesOf({ names, own: false }, this.catalog);
+    for (const name of wanted) query.append("names", name);
+    if (range) {
+      query.set("from", String(range.low));
+      query.set("to", String(range.high));
+    }
+    const { generation, axis } = this;
+    const address = this.root.dataset.curves ?? "";
+    const data = await fetchJson(`${address}${address.includes("?") ? "&" : "?"}${query}`);
+    if (generation !== this.generation || axis !== this.axis) return OUTDATED;
+    if (!data) {
+      this.announce("The curves could not be fetched; retrying.");
+      return null;
+    }
+    const points = pointsOf(data.runs, wanted);
+    if (!range) this.#extend(points);
+    return { stride: data.stride, points };
+  }
+
+  /**
+   * The axis of all charts reaches from the first point to the newest one.
    * @param {Record<string, Record<string, Point[]>>} points
    */
   #extend(points) {
-    const ends = Object.values(points).flatMap((curves) => Object.values(curves).flatMap((curve) => curve.slice(-1)));
-    const last = Math.max(this.extent[this.axis], ...ends.map(([, x]) => x));
-    if (last === this.extent[this.axis]) return;
+    const curves = Object.values(points).flatMap((metrics) => Object.values(metrics));
+    const last = Math.max(this.extent[this.axis], ...curves.flatMap((curve) => curve.slice(-1)).map(([, x]) => x));
+    const first = Math.min(this.first, ...curves.flatMap((curve) => curve.slice(0, 1)).map(([at]) => at));
+    if (last === this.extent[this.axis] && first === this.first) return;
     this.extent[this.axis] = last;
+    this.first = first;
     this.redraw();
   }
 
@@ -282,7 +324,23 @@ export class ChartPage {
     chart.log = this.log && lines.every((line) => line.points.every(([, , value]) => value > 0));
     chart.marks = this.marks;
     chart.show(lines);
+    this.#showFacts(card);
     card.root.dispatchEvent(new CustomEvent("drawn"));
+  }
+
+  /** Best value or range over the whole run. @param {Card} card */
+  #showFacts({ root, plan, whole }) {
+    const place = root.querySelector("[data-facts]");
+    if (!(place instanceof HTMLElement) || !whole || plan.names.length > 1) return;
+    const [name] = plan.names;
+    const { better, unit = "", partners } = this.catalog[name] ?? {};
+    const shown = this.sources.filter((source) => source.shown);
+    const points = shown.flatMap(({ slug }) => whole.points[slug]?.[name] ?? []);
+    showFacts(place, factsOf(points, better), {
+      format: formatOf(unit),
+      address: (iteration) => this.address(name, iteration),
+      limit: Boolean(partners?.limit) && this.sources.length === 1,
+    });
   }
 }
 
@@ -310,6 +368,15 @@ function pointsOf(runs, names) {
       ),
     ]),
   );
+}
+
+/** The part of a cut with these metrics, which is appended to on its own. @param {Cut} cut @param {string[]} names @returns {Cut} */
+function cutOf({ stride, points }, names) {
+  const part = Object.entries(points).map(([slug, curves]) => [
+    slug,
+    Object.fromEntries(names.map((name) => [name, curves[name] ?? []])),
+  ]);
+  return { stride, points: Object.fromEntries(part) };
 }
 
 /** @param {Cut} cut @param {Point[]} points @returns {Point[]} */

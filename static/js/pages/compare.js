@@ -1,6 +1,7 @@
 // @ts-check
 /** Overlaid curves of several runs: visible runs and links of points. */
 
+import { catalogOf } from "../curves/catalog.js";
 import { trajectoryFilter, ChartPage } from "../curves/chart_page.js";
 import { bindTools } from "../curves/controls/toolbar.js";
 import { need, setText } from "../ui/dom.js";
@@ -13,7 +14,8 @@ function start(root) {
   /** @type {import("../curves/chart_lines.js").Source[]} */
   const sources = JSON.parse(document.getElementById("sources")?.textContent ?? "[]");
   const status = need(document, "[data-curve-words]");
-  const board = new ChartPage(root, sources, JSON.parse(need(document, "#metric-catalog").textContent ?? "{}"), {
+  const catalog = catalogOf(JSON.parse(need(document, "#metric-catalog").textContent ?? "[]"));
+  const board = new ChartPage(root, sources, catalog, {
     announce: (words) => setText(status, words),
     address: (name, iteration) => {
       const shown = sources.filter((source) => source.shown);

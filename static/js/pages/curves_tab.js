@@ -1,7 +1,9 @@
 // @ts-check
 /** Curves tab of a run: charts, alarm and checkpoint marks, live values. */
 
+import { catalogOf } from "../curves/catalog.js";
 import { trajectoryFilter, ChartPage } from "../curves/chart_page.js";
+import { namesOf } from "../curves/chart_lines.js";
 import { bindTools } from "../curves/controls/toolbar.js";
 import { need, setText } from "../ui/dom.js";
 
@@ -13,7 +15,7 @@ const root = document.querySelector("[data-curves]");
 function start(root) {
   const slug = root.dataset.run ?? "";
   const status = need(document, "[data-curve-words]");
-  const catalog = JSON.parse(need(document, "#metric-catalog").textContent ?? "{}");
+  const catalog = catalogOf(JSON.parse(need(document, "#metric-catalog").textContent ?? "[]"));
   const board = new ChartPage(
     root,
     [{ slug, label: "Value", color: `--run-${need(document, "[data-run]").dataset.colour}`, shown: true }],
@@ -28,21 +30,26 @@ function start(root) {
     subtitle: root.dataset.title ?? "",
     csv: (names) => `${root.dataset.csv}?${new URLSearchParams(names.map((name) => ["names", name]))}`,
   });
+  const known = new Set(namesOf({ names: Object.keys(catalog), own: false }, catalog));
   document.addEventListener("runevents", (message) => {
-    for (const event of /** @type {CustomEvent<Event[]>} */ (message).detail) take(board, slug, event);
+    for (const event of /** @type {CustomEvent<Event[]>} */ (message).detail) take(board, slug, event, known);
   });
   document.addEventListener("runreloaded", () => location.reload()); // a new attempt replaces points and marks
 }
 
-/** @param {ChartPage} board @param {string} slug @param {Event} event */
-function take(board, slug, event) {
+/**
+ * @param {ChartPage} board
+ * @param {string} slug
+ * @param {Event} event
+ * @param {Set<string>} known metrics of the page
+ */
+function take(board, slug, event, known) {
   const { bands, checkpoints } = board.marks;
   const open = bands.find((band) => band.open);
   switch (event.type) {
     case "metrics":
       board.append(slug, /** @type {any} */ (event));
-      for (const name of Object.keys(event.values))
-        if (!hasMetric(board, name)) need(document, "[data-more]").hidden = false;
+      if (Object.keys(event.values).some((name) => !known.has(name))) need(document, "[data-more]").hidden = false;
       break;
     case "alarm": {
       if (open && open.state === event.state && open.from === event.iteration) break; // already part of the rendered page
@@ -68,13 +75,6 @@ function take(board, slug, event) {
       break;
     default:
   }
-}
-
-/** @param {ChartPage} board @param {string} name */
-function hasMetric(board, name) {
-  return (
-    name in board.catalog || Object.values(board.catalog).some(({ partners }) => Object.values(partners).includes(name))
-  );
 }
 
 if (root instanceof HTMLElement) start(root);

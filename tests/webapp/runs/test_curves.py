@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import math
-from dataclasses import replace
+import re
 from typing import Any
 
 import pytest
@@ -104,14 +105,12 @@ def test_the_query_count_of_the_curves_is_constant(
 ) -> None:
     for name in ("reward/mean", "entropy/mean", "policy/loss"):
         fill(run, [0.5] * (25 * count), name)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         assert who.owner.get(f"/runs/{run.slug}/curves").status_code == 200
     with django_assert_max_num_queries(6):
-        assert who.owner.get(f"/runs/{run.slug}/curves.json").json()["runs"][run.slug].keys() == {
-            "reward/mean",
-            "entropy/mean",
-            "policy/loss",
-        }
+        names = "names=reward/mean&names=entropy/mean,policy/loss"
+        answer = who.owner.get(f"/runs/{run.slug}/curves.json?{names}").json()
+        assert answer["runs"][run.slug].keys() == {"reward/mean", "entropy/mean", "policy/loss"}
 
 
 def fetch_curves(who: Visitors, run: Run, query: str = "") -> dict[str, Any]:
@@ -122,10 +121,10 @@ def fetch_curves(who: Visitors, run: Run, query: str = "") -> dict[str, Any]:
 
 def test_a_zoom_requests_full_resolution(run: Run, who: Visitors) -> None:
     fill(run, [float(at % 7) for at in range(2000)])
-    whole = fetch_curves(who, run, "width=90")
+    whole = fetch_curves(who, run, f"names={WAVE}&width=90")
     assert whole["stride"] > 1
     assert len(whole["runs"][run.slug][WAVE]["iteration"]) <= 93
-    part = fetch_curves(who, run, "width=90&from=500.5&to=560")
+    part = fetch_curves(who, run, f"names={WAVE}&width=90&from=500.5&to=560")
     assert part["stride"] == 0
     assert part["runs"][run.slug][WAVE]["iteration"] == list(range(501, 561))
 
@@ -138,7 +137,9 @@ def test_another_axis_includes_its_positions(run: Run, who: Visitors) -> None:
     assert fetch_curves(who, run, "names=none/such")["runs"][run.slug] == {}
 
 
-@pytest.mark.parametrize("query", ["x=colour", "from=abc", "to=nan", "width=inf"])
+@pytest.mark.parametrize(
+    "query", ["x=colour&names=a", "from=abc&names=a", "to=nan&names=a", "width=inf&names=a", "x=tokens"]
+)
 def test_an_invalid_query_is_answered_with_a_reason(query: str, run: Run, who: Visitors) -> None:
     response = who.owner.get(f"/runs/{run.slug}/curves.json?{query}")
     assert response.status_code == 400
@@ -163,9 +164,10 @@ def test_the_page_shows_best_and_last_values_and_events(run: Run, who: Visitors)
     run.alarms.create(seq=1, iteration=2, state="watch", message="The spread falls.", time=run.created_at)
     run.checkpoints.create(iteration=3, path="checkpoints/3", bytes=1, time=run.created_at)
     MetricPoint.objects.create(run=run, name="odd/one", iteration=1, value=1, tokens=1, seconds=1)
-    page = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
+    values = who.owner.get(f"/runs/{run.slug}/curves?values").content.decode()
     row = '<td class="number right">75.0%</td><td class="number right">2</td>'
-    assert contains(page, row), "the table for no script"
+    assert contains(values, row)
+    page = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
     assert "watch since iteration 2" in page
     assert contains(page, "at iteration 3")
     assert "odd/one" in page, "a metric of another version is shown all the same"
@@ -195,35 +197,26 @@ def test_intervals_and_limits_share_the_chart_of_their_metric() -> None:
 
 def test_metric_names_are_found_without_reading_points(run: Run, who: Visitors) -> None:
     play(run)
-    assert curves.names_of(run) == sorted(set(run.metrics.values_list("name", flat=True)))
+    assert curves.names_of([run.pk]) == sorted(set(run.metrics.values_list("name", flat=True)))
 
 
-def test_the_overview_comes_first_and_constants_are_folded(run: Run, who: Visitors) -> None:
+def test_the_overview_comes_first(run: Run, who: Visitors) -> None:
     fill(run, [0.3, 0.4], f"eval/{run.environment}/success")
     fill(run, [0.9, 0.95], "eval/Other/success")
     fill(run, [1.0, 2.0], "reward/mean")
     fill(run, [0.9, 0.8], "entropy/mean")
     fill(run, [0.1, 0.2], "echo_trap/entropy")
     fill(run, [3.0, 3.0], "echo_trap/entropy_limit")
-    fill(run, [0.5, 0.5], "filter/kept_share")
-    fill(run, [0.0], "reward/zero_std_share")
-    summaries = {name: summary for (_, name), summary in curves.summaries([run.pk]).items()}
-    everything = curves.sections(summaries, summaries)
+    everything = curves.sections(curves.names_of([run.pk]))
     overview, rest = curves.split_overview(everything, run.environment)
     assert [chart.spec.name for chart in overview] == [f"eval/{run.environment}/success", "reward/mean", "entropy/mean"]
     assert not {chart.spec.name for section in rest for chart in section.charts} & {
         chart.spec.name for chart in overview
     }
-    flat = [chart for section in rest for chart in section.flat]
-    assert [(chart.spec.name, chart.best) for chart in flat] == [("filter/kept_share", None)], (
-        "one value is no constant"
-    )
-    assert flat[0].range_words.startswith("constant at 50.0")
-    assert curves.catalog(everything)["echo_trap/entropy"]["partners"] == {"limit": "echo_trap/entropy_limit"}
-    assert curves.extent(summaries.values()) == {"first": 0, "iteration": 2, "tokens": 200, "seconds": 0.5}
-    page = who.owner.get(f"/runs/{run.slug}/curves").content.decode()
-    assert contains(page, "1 flat metric")
-    assert page.index('data-metric="entropy/mean"') < page.index('data-metric="filter/kept_share"')
+    described = {name: metric for section in curves.catalog(everything) for name, metric in section["metrics"].items()}
+    assert described["echo_trap/entropy"]["partners"] == {"limit": "echo_trap/entropy_limit"}
+    assert described["reward/mean"]["better"] == "up"
+    assert curves.extent([run.pk], overview, rest) == {"first": 0, "iteration": 2, "tokens": 200, "seconds": 0.5}
 
 
 def test_without_an_evaluation_the_overview_begins_with_success_while_training() -> None:
@@ -231,11 +224,26 @@ def test_without_an_evaluation_the_overview_begins_with_success_while_training()
     assert [chart.spec.name for chart in overview] == ["success/rate", "reward/mean"]
 
 
-def test_a_metric_that_is_constant_in_each_run_is_not_constant_over_all(run: Run) -> None:
-    fill(run, [0.5, 0.5], "filter/kept_share")
-    (summary,) = curves.summaries([run.pk]).values()
-    other = replace(summary, last=0.25, lowest=0.25, highest=0.25, last_at=9)
-    merged = curves.merged({(1, "filter/kept_share"): summary, (2, "filter/kept_share"): other})["filter/kept_share"]
-    assert (merged.lowest, merged.highest, merged.last, merged.count) == (0.25, 0.5, 0.25, 4)
-    (section,) = curves.sections(["filter/kept_share"], {"filter/kept_share": merged})
-    assert not section.flat
+def test_metrics_of_other_trainers_are_in_sections_by_prefix_and_the_usual_ones_at_the_top() -> None:
+    names = ["grads/layer_10/norm", "grads/layer_2/norm", "objective/kl", "eval_loss", "train/loss", "reward/of_theirs"]
+    overview, rest = curves.split_overview(curves.sections([*names, "reward/zero_std_share"]), "")
+    assert [chart.spec.name for chart in overview] == ["eval_loss", "train/loss"]
+    assert [(section.key, [chart.spec.name for chart in section.charts]) for section in rest] == [
+        ("reward", ["reward/zero_std_share", "reward/of_theirs"]),
+        ("grads", ["grads/layer_2/norm", "grads/layer_10/norm"]),
+        ("other", ["objective/kl"]),
+    ]
+    assert curves.catalog(rest)[1]["metrics"] == {"grads/layer_2/norm": {}, "grads/layer_10/norm": {}}
+
+
+def test_a_page_of_thousands_of_metrics_has_their_names_but_no_charts(run: Run, who: Visitors) -> None:
+    many = [f"grads/layer_{number}" for number in range(3000)]
+    MetricPoint.objects.bulk_create(
+        MetricPoint(run=run, name=name, iteration=1, value=1, tokens=1, seconds=1) for name in [*many, "reward/mean"]
+    )
+    response = who.owner.get(f"/runs/{run.slug}/curves")
+    page = response.content.decode()
+    assert re.findall(r'data-metric="([^"]+)"', page) == ["reward/mean"]
+    assert contains(page, '<span class="soft small" data-count>3000</span>')
+    assert "grads/layer_2999" in page
+    assert len(gzip.compress(response.content)) < 50_000

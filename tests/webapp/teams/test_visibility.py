@@ -17,7 +17,7 @@ from webapp.trajectories.models import Trajectory
 
 __all__ = ["who"]
 
-OPEN_TABS = ["", "snapshot.json", "trajectories", "curves", "curves.json", "evaluation", "configuration"]
+OPEN_TABS = ["", "snapshot.json", "trajectories", "curves", "curves.json?names=a", "evaluation", "configuration"]
 
 
 def see(run: Run, visibility: str) -> Run:

@@ -67,10 +67,9 @@ def compare(request: HttpRequest) -> HttpResponse:
     requested_suite = request.GET.get("suite", "")
     suite = requested_suite if requested_suite in suites else next(iter(suites), "")
     prompt = compared.prompt(sides, suite, _puzzle(request.GET)) if suite else None
-    summaries = curves.summaries([run.pk for run in runs]) if runs else {}
-    environment = runs[0].environment if runs else ""
-    everything = curves.sections({name for _, name in summaries}, curves.merged(summaries))
-    overview, sections = curves.split_overview(everything, environment)
+    keys = [run.pk for run in runs]
+    everything = curves.sections(curves.names_of(keys))
+    overview, sections = curves.split_overview(everything, runs[0].environment if runs else "")
     others = Run.objects.of_teams_of(request.user).with_alarm().exclude(slug__in=slugs).order_by("-created_at")
     recent = list(others.defer("log_tail", "summary", *(("config",) if len(runs) > 1 else ()))[:MAX_RECENT])
     of = runs[0] if len(runs) == 1 else None
@@ -87,8 +86,9 @@ def compare(request: HttpRequest) -> HttpResponse:
         "unequal": compared.unequal_words(sides),
         "overview": overview,
         "sections": sections,
+        "opened": curves.opened(sections, several=True),
         "catalog": curves.catalog(everything),
-        "extent": curves.extent(summaries.values()),
+        "extent": curves.extent(keys, overview, sections),
         "averaged": compared.averaged(sides),
         "differences": compared.differences(runs),
         "active": any(run.state in (Run.State.QUEUED, *Run.HELD) for run in runs),
@@ -111,9 +111,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 def compare_curves_data(request: HttpRequest) -> JsonResponse:
     """Buckets of the runs' curves, in the format of a single run's curves.json."""
     runs, _ = _runs(request)
-    return curves_response(
-        request.GET, runs, lambda: sorted({name for _, name in curves.summaries([run.pk for run in runs])})
-    )
+    return curves_response(request.GET, runs)
 
 
 def _play_data(play: compared.Play) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from webapp.teams.decorators import account_optional
 @require_GET
 @never_cache
 def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
-    """All metrics of the run by section; without JavaScript their last and best values."""
+    """All metrics of the run by section; with `values` a table of their last and best values."""
     return curves_page(request, get_run(request.user, slug))
 
 
@@ -32,9 +32,8 @@ def run_curves(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def run_curves_data(request: HttpRequest, slug: str) -> JsonResponse:
-    """Buckets of `names` (default: all metrics): x=iteration|tokens|seconds, from, to, width (points per curve)."""
-    run = get_run(request.user, slug)
-    return curves_response(request.GET, [run], lambda: curves.names_of(run))
+    """Buckets of `names`: x=iteration|tokens|seconds, from, to, width (points per curve)."""
+    return curves_response(request.GET, [get_run(request.user, slug)])
 
 
 @account_optional
@@ -43,7 +42,7 @@ def run_curves_data(request: HttpRequest, slug: str) -> JsonResponse:
 def run_curves_csv(request: HttpRequest, slug: str) -> HttpResponse:
     """All values of `names` (default: all metrics), one line per iteration."""
     run = get_run(request.user, slug)
-    names = requested_names(request.GET) or curves.names_of(run)
+    names = requested_names(request.GET) or curves.names_of([run.pk])
     response = HttpResponse(_csv(run, names), content_type="text/csv; charset=utf-8")
     what = names[0].replace("/", "-") if len(names) == 1 else "metrics"
     response["Content-Disposition"] = f'attachment; filename="{run.slug}-{_plain(what)}.csv"'

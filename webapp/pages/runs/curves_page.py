@@ -17,8 +17,9 @@ def curves_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse:
     Args:
         context: what the live page of a run without attempts adds: a sentence about it, and its result.
     """
-    summaries = {name: summary for (_, name), summary in curves.summaries([run.pk]).items()}
-    everything = curves.sections(summaries, summaries)
+    if "values" in request.GET:
+        return _values_page(request, run, **context)
+    everything = curves.sections(curves.names_of([run.pk]))
     overview, sections = curves.split_overview(everything, run.environment)
     checkpoints = list(Checkpoint.objects.filter(run=run).order_by("iteration").values_list("iteration", flat=True))
     bands = echo_trap.all_bands(run)
@@ -27,17 +28,24 @@ def curves_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse:
         run,
         "run-curves",
         "runs/curves.html",
-        everything=everything,
         overview=overview,
         sections=sections,
+        opened=curves.opened(sections),
         catalog=curves.catalog(everything),
-        extent=curves.extent(summaries.values()),
+        extent=curves.extent([run.pk], overview, sections),
         bands=bands,
         band_words=echo_trap.bands_text(bands),
         checkpoints=checkpoints,
         marks={"bands": [*_warmup_band(run), *bands], "checkpoints": checkpoints},
         **context,
     )
+
+
+def _values_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse:
+    """Last and best values of all metrics as a table, which needs no JavaScript."""
+    summaries = {name: summary for (_, name), summary in curves.summaries([run.pk]).items()}
+    tables = curves.sections(summaries, summaries)
+    return run_page(request, run, "run-curves", "runs/curve_values.html", tables=tables, **context)
 
 
 def _warmup_band(run: Run) -> list[dict[str, Any]]:

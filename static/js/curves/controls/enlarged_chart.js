@@ -54,8 +54,11 @@ export function bindEnlarged(board, dialog, { subtitle, csv }) {
       ],
     );
     place.replaceChildren(root);
-    if (!dialog.open) dialog.showModal();
-    card = board.add(root, true);
+    if (!dialog.open) {
+      if (more.options.length < 2) fillChoices(more, board);
+      dialog.showModal();
+    }
+    card = board.add(root, { large: true });
     root.addEventListener("drawn", legend);
     describe();
     toAddress();
@@ -188,7 +191,6 @@ export function bindEnlarged(board, dialog, { subtitle, csv }) {
     if (address) location.assign(address);
     else if (card) download(new Blob([csvOf(card.chart.lines, board.axis)], { type: "text/csv" }), fileName("csv"));
   });
-  fillChoices(more, board);
   const asked =
     new URLSearchParams(location.search)
       .get("chart")
@@ -203,7 +205,6 @@ function fillChoices(select, board) {
   /** @type {Map<string, HTMLElement>} */
   const groups = new Map();
   for (const [name, { title, section }] of Object.entries(board.catalog)) {
-    if (!section) continue; // drawn with another one
     const group = groups.get(section) ?? html("optgroup", { label: section });
     group.append(html("option", { value: name }, [title]));
     groups.set(section, group);

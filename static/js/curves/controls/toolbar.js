@@ -2,6 +2,7 @@
 /** Toolbar of a page of charts. Its state is kept in the address. */
 
 import { groupLabel, groupsOf } from "../chart_lines.js";
+import { ChartSection } from "../chart_sections.js";
 import { showLegend } from "./chart_legend.js";
 import { bindEnlarged } from "./enlarged_chart.js";
 import { bindPins } from "./pinned_charts.js";
@@ -24,6 +25,32 @@ export function bindTools(board, options) {
     board.onEnlarge({ names: [Object.keys(board.catalog)[0]], own: false });
     need(document, "[data-more-metrics]").focus();
   });
+}
+
+/**
+ * The sections of the page: all metrics but those at its top.
+ * @param {ChartPage} board
+ * @param {Document} page
+ */
+function sectionsOf(board, page) {
+  const top = new Set([...page.querySelectorAll("[data-overview] [data-metric]")].map(metricOf));
+  /** @type {Map<string, string[]>} */
+  const names = new Map();
+  for (const [name, { key }] of Object.entries(board.catalog)) {
+    if (top.has(name)) continue;
+    const others = names.get(key);
+    if (others) others.push(name);
+    else names.set(key, [name]);
+  }
+  return [...page.querySelectorAll("details[data-section]")].map((root) => {
+    const key = root.getAttribute("data-section") ?? "";
+    return new ChartSection(board, /** @type {HTMLDetailsElement} */ (root), names.get(key) ?? []);
+  });
+}
+
+/** @param {Element} root of a chart */
+function metricOf(root) {
+  return root.getAttribute("data-metric") ?? "";
 }
 
 /**
@@ -56,32 +83,22 @@ function bindToolbar(board, page) {
     }
     history.replaceState(null, "", `${location.pathname}${now.size ? `?${now}` : ""}${location.hash}`);
   }
-  const folds = /** @type {HTMLDetailsElement[]} */ ([
-    ...page.querySelectorAll("details[data-section], [data-section] details"),
-  ]);
-  /** @type {Set<HTMLDetailsElement>|null} those that were open before the filter */ let openBefore = null;
-  /** Open what holds a chart that was found; without words, as it was before. @param {boolean} searching */
-  function unfold(searching) {
-    if (searching) openBefore ??= new Set(folds.filter((fold) => fold.open));
-    for (const fold of folds) {
-      const found = searching && fold.querySelector(".chart:not([hidden])") !== null;
-      fold.open = found || (openBefore?.has(fold) ?? fold.open);
-    }
-    if (!searching) openBefore = null;
-  }
+  const tops = /** @type {HTMLElement[]} */ ([...page.querySelectorAll("[data-overview], [data-pinned]")]);
+  const sections = sectionsOf(board, page);
+  /** @returns {number} metrics that match */
   function applyFilter() {
     const words = filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    let count = 0;
-    for (const card of board.cards) {
-      if (!card.root.closest("[data-section]")) continue; // enlarged
-      const text = `${card.plan.names.join(" ")} ${card.root.querySelector("h3")?.textContent ?? ""}`.toLowerCase();
-      card.root.hidden = !words.every((word) => beginsWord(text, word));
-      if (!card.root.hidden) count += 1;
+    const matches = (/** @type {string} */ name) => {
+      const text = `${name} ${board.catalog[name].title}`.toLowerCase();
+      return words.every((word) => beginsWord(text, word));
+    };
+    for (const top of tops) {
+      const charts = [...top.querySelectorAll(".chart")].flatMap((root) => board.cardOf.get(root) ?? []);
+      for (const { root, plan } of charts) root.hidden = !plan.names.some(matches);
+      top.hidden = charts.every(({ root }) => root.hidden);
     }
-    for (const section of page.querySelectorAll("[data-section]")) {
-      /** @type {HTMLElement} */ (section).hidden = !section.querySelector(".chart:not([hidden])");
-    }
-    unfold(words.length > 0);
+    for (const section of sections) section.filter(words.length ? matches : null);
+    const count = Object.keys(board.catalog).filter(matches).length;
     need(page, "[data-none]").hidden = count > 0;
     return count;
   }
