@@ -41,13 +41,13 @@ class AvailableWorker:
     """A live worker that accepts runs: its capacity, and its free slots.
 
     Attributes:
-        free_in: seconds until the first of its runs is expected to end; None if a slot is free or nothing is known.
+        ends: seconds until its runs are expected to end, as far as they are known, soonest first.
     """
 
     worker: Worker
     room: placement.WorkerCapacity
     places: int
-    free_in: float | None = None
+    ends: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -197,9 +197,8 @@ def workers(now: datetime) -> list[AvailableWorker]:
     available = []
     for worker in alive.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")):
         runs: list[Run] = worker.held
-        remaining = [run.eta_seconds for run in runs if run.eta_seconds is not None]
-        free_in = min(remaining) if remaining and len(runs) >= worker.slots else None
-        available.append(AvailableWorker(worker, room_of(worker, runs), max(0, worker.slots - len(runs)), free_in))
+        ends = tuple(sorted(run.eta_seconds for run in runs if run.eta_seconds is not None))
+        available.append(AvailableWorker(worker, room_of(worker, runs), max(0, worker.slots - len(runs)), ends))
     return available
 
 
@@ -249,7 +248,7 @@ def positions_in_order(
     for run in ordered:
         places[run.queue] += 1
         if shown is None or run.pk in shown:
-            positions[run.pk] = _queue_position(run, places[run.queue], available, full, reserved)
+            positions[run.pk] = _queue_position(run, places, available, full, reserved)
         if run.promised_id is not None:
             reserved[run.promised_id] = run
     return positions
@@ -257,17 +256,19 @@ def positions_in_order(
 
 def _queue_position(
     run: Run,
-    position: int,
+    places: Mapping[str, int],
     available: Sequence[AvailableWorker],
     full: Collection[int],
     reserved: Mapping[int, Run],
 ) -> QueuePosition:
-    """Why the run waits at that position in the queue of its class.
+    """Why the run waits, and its position in the queue of its class.
 
     Args:
+        places: number of runs of each class up to this one, in the order in which they start.
         full: teams that may start no further run.
         reserved: primary key of a worker → the earlier run for which it is reserved.
     """
+    position = places[run.queue]
     lack = missing_resources(run.needs, available)
     if lack:
         return QueuePosition(position, f"Waiting for {lack}", False)
@@ -281,7 +282,7 @@ def _queue_position(
     names = {device_classes.ANY: "in the queue", device_classes.CLUSTER: "in the queue for a Ray cluster"}
     queue = names.get(run.queue, f"in the queue for {run.queue}")
     text = f"{ordinal(position)} {queue}; {formatting.plural(len(serving), 'worker')}, {_slots(serving)}{bound}"
-    if position == 1 and (start := _expected_start(serving)) is not None:
+    if (start := _expected_start(places, serving)) is not None:
         text += f"; starts in about {formatting.duration(start)}"
     if run.team_id in full:
         most = formatting.plural(quota("RUNNING_RUNS_PER_TEAM"), "run")
@@ -395,11 +396,18 @@ def _able(needs: placement.ResourceRequest, candidates: Sequence[AvailableWorker
     ]
 
 
-def _expected_start(serving: Sequence[AvailableWorker]) -> float | None:
-    """Seconds until one of these busy workers is expected to have a free slot; None if one has, or none is known."""
+def _expected_start(places: Mapping[str, int], serving: Sequence[AvailableWorker]) -> float | None:
+    """Seconds until these busy workers are expected to have a slot for the run.
+
+    Each earlier run that they could take gets the slot of a run that ends before. None if a slot is free, or if too few
+    ends are known.
+    """
     if any(candidate.places for candidate in serving):
         return None
-    return min((candidate.free_in for candidate in serving if candidate.free_in is not None), default=None)
+    queues = {queue for candidate in serving for queue in candidate.room.queues}
+    turn = sum(places[queue] for queue in queues)
+    ends = sorted(end for candidate in serving for end in candidate.ends)
+    return ends[turn - 1] if turn <= len(ends) else None
 
 
 def _slots(serving: Sequence[AvailableWorker]) -> str:

@@ -326,3 +326,15 @@ def test_a_worker_serves_its_hardware_and_configured_name(monkeypatch: pytest.Mo
     monkeypatch.setenv(device_classes.VARIABLE, "big gpus")
     with pytest.raises(ValueError, match="letters, digits"):
         device_classes.class_of_worker(8)
+
+
+@pytest.mark.django_db
+def test_waiting_runs_start_when_running_ones_end(people: People) -> None:
+    one = worker("x@here", slots=2)
+    for remaining in (3000, 600):
+        held_run(people, one, eta_seconds=remaining)
+    first, second, third = (queued_run(people, minutes) for minutes in (30, 20, 10))
+    found = line.queue_positions(timezone.now())
+    assert found[first.pk].words == "1st in the queue; 1 worker, no slot free; starts in about 10 min"
+    assert found[second.pk].words == "2nd in the queue; 1 worker, no slot free; starts in about 50 min"
+    assert found[third.pk].words == "3rd in the queue; 1 worker, no slot free"
