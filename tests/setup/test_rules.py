@@ -86,3 +86,19 @@ def test_lines_of_html_templates_are_at_most_120_columns() -> None:
 
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+FONT_SIZE = re.compile(r"(?:font-size|font):[^;}]*?\b(?!var)(?:[0-9.]+(?:px|rem|em|pt)|clamp)\b")
+OWN_SIZES = {"result-delta", "history-title"}
+"""Large figures that grow with the window."""
+
+
+def test_styles_take_their_text_sizes_from_the_tokens() -> None:
+    rules = [
+        f"{path.name}: {line.strip()}"
+        for path in sorted((ROOT / "static" / "css").glob("*.css"))
+        if path.name != "admin.css"  # Django's admin has its own style sheet
+        for line in path.read_text().splitlines()
+        if FONT_SIZE.search(line) and ".coordinates text" not in line  # in units of the drawing
+    ]
+    assert {re.sub(r".*: \.([-\w]+) .*", r"\1", rule) for rule in rules} == OWN_SIZES, rules
