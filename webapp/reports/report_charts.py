@@ -10,6 +10,7 @@ from webapp.runs import curves
 from webapp.runs.curves import Curves, Point, described
 from webapp.runs.metric_charts import MetricChart
 from webapp.runs.models import Run
+from webapp.runs.run_colours import assign_colours
 
 POINTS = 400
 
@@ -34,11 +35,11 @@ def chart_of(spec: MetricSpec, runs: Sequence[Run], found: Curves) -> MetricChar
     """The chart of a metric from the points found; evaluations with a band of their intervals."""
     lines: list[Series] = []
     texts: list[list[str]] = []
-    for run in runs:
+    for run, colour in zip(runs, assign_colours([run.pk for run in runs]), strict=True):
         if points := found.get((run.pk, spec.name)):
             low, high = (dict(_values(found.get((run.pk, spec.name + end), ()))) for end in ("_low", "_high"))
             band = [(at, low[at], high[at]) for at in low if at in high]
-            lines.append(Series(run.title, _values(points), len(lines) + 1, band=band))
+            lines.append(Series(run.title, _values(points), colour, band=band))
             texts.append([spec.reading(point.value) for point in points])
     return MetricChart(spec.title, spec, lines, texts)
 

@@ -22,6 +22,7 @@ from webapp.runs.condition import Condition
 from webapp.runs.listing.evaluation_curves import EvaluationCurve, evaluation_curves
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
+from webapp.runs.run_colours import get_colour
 from webapp.teams.models import Team, User
 
 SPARK_POINTS = 60
@@ -117,6 +118,11 @@ class RunSummary:
         """All environments of the run, its main one first."""
         mix = self.run.config.get("environment", {}).get("mix", [])
         return [self.run.environment, *(entry["name"] for entry in mix)]
+
+    @property
+    def colour(self) -> int:
+        """Number of the run's colour, as in its curves."""
+        return get_colour(self.run.pk)
 
     @property
     def named(self) -> bool:

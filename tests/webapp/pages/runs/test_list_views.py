@@ -20,6 +20,7 @@ from webapp.explorer.compare import MAX_RUNS
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs import summaries
 from webapp.runs.models import Evaluation, MetricPoint, Run
+from webapp.runs.run_colours import get_colour
 from webapp.teams.actions import do_set_role
 from webapp.teams.models import Membership
 from webapp.trajectories.models import Group, Trajectory
@@ -428,3 +429,11 @@ def test_runs_of_other_trainers_without_settings_are_not_taken_for_repetitions(p
         run = make(people, f"Theirs {number}")
         Run.objects.filter(pk=run.pk).update(config={"recorded": {}})
     assert folded_rows(who.owner.get("/").content.decode()) == []
+
+
+def test_a_run_without_an_environment_is_no_choice_of_the_filter(people: People, who: Visitors) -> None:
+    run = make(people, "Chats", environment="")
+    page = who.owner.get("/").content.decode()
+    options = page.split('<select name="environment">')[1].split("</select>")[0]
+    assert re.findall(r"<option[^>]*>([^<]*)", options) == ["Any environment"]
+    assert f'<i class="run-colour run-{get_colour(run.pk)}" aria-hidden="true"></i>' in page
