@@ -185,6 +185,7 @@ ADDRESSES: dict[str, Address] = {
     "run-log-data": Address("reader"),
     "run-log-text": Address("reader"),
     "run-log": Address("reader", page=True),
+    "run-first-successes": Address("reader", open=True, page=True),
     "run-trajectory": Address("reader", open=True),
     "run-export": Address("reader", open=True),
     "run-visibility": Address("writer", "post", data={"visibility": "team"}),

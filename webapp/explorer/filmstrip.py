@@ -36,19 +36,31 @@ class ChosenFrame:
 class Chosen:
     """The chosen frames, of how many iterations, and the iteration of the first success among all of them.
 
-    `noun` is what the run's pages call an initial state (Run.task_noun).
+    Attributes:
+        noun: what the run's pages call an initial state (Run.task_noun).
+        until_success: the film ends with the first success.
     """
 
     frames: Sequence[ChosenFrame]
     total: int
     first_success: int | None
-    noun: str = "puzzle"
+    noun: str
+    until_success: bool
+
+    @property
+    def title(self) -> str:
+        return "It got it" if self.until_success else "How it learned"
+
+    @property
+    def query(self) -> str:
+        """Query that selects this film in the addresses of pictures and animations."""
+        return "?until=success" if self.until_success else ""
 
     @property
     def states(self) -> tuple[object, ...]:
         """What a drawing of the frames depends on, for its ETag."""
         played = [frame.played.trajectory for frame in self.frames]
-        return (self.total, *((one.pk, one.last_seq, one.status) for one in played))
+        return (self.until_success, self.total, *((one.pk, one.last_seq, one.status) for one in played))
 
     @property
     def facts(self) -> str:
@@ -72,21 +84,34 @@ def choose_frames(solved: Sequence[bool], limit: int = MAX_FRAMES) -> list[int]:
     return sorted(even)
 
 
-def choose(iterations: Sequence[Iteration], member: int, limit: int = MAX_FRAMES, *, noun: str = "puzzle") -> Chosen:
-    """The frames of the iterations: of each the ended trajectory with the number `member`, else its first ended one.
+def choose(
+    iterations: Sequence[Iteration], current: Trajectory, limit: int = MAX_FRAMES, *, until_success: bool = False
+) -> Chosen:
+    """The frames of the iterations: of each the ended member with the number of `current`, else the first one.
 
-    Iterations at which nothing has ended are left out.
+    Iterations at which nothing has ended are left out. Select the run with `current`.
+
+    Args:
+        until_success: end with the iteration of `current`, the first success from its initial state.
     """
-    ended = [(each, played) for each in iterations if (played := _representative(each, member)) is not None]
+    if until_success:
+        iterations = [each for each in iterations if each.iteration <= current.iteration]
+    ended = [(each, played) for each in iterations if (played := _representative(each, current)) is not None]
     solved = [played.trajectory.status == Trajectory.Status.SUCCESS for _, played in ended]
     first = solved.index(True) if True in solved else None
     frames = [ChosenFrame(*ended[index], first_success=index == first) for index in choose_frames(solved, limit)]
-    return Chosen(frames, len(ended), None if first is None else ended[first][0].iteration, noun)
+    return Chosen(
+        frames,
+        len(ended),
+        None if first is None else ended[first][0].iteration,
+        current.run.task_noun,
+        until_success,
+    )
 
 
-def _representative(iteration: Iteration, member: int) -> RelatedTrajectory | None:
+def _representative(iteration: Iteration, current: Trajectory) -> RelatedTrajectory | None:
     ended = [played for played in iteration.members if played.trajectory.status in Trajectory.ENDED]
-    return next((played for played in ended if played.trajectory.member == member), ended[0] if ended else None)
+    return next((played for played in ended if played.trajectory.member == current.member), ended[0] if ended else None)
 
 
 def make_film(chosen: Chosen, environment: str) -> Film:
@@ -113,7 +138,7 @@ def make_film(chosen: Chosen, environment: str) -> Film:
                 steps=walk(boards[trajectory.pk], actions[trajectory.pk]),
             )
         )
-    return Film(title=f"How it learned: {environment}", facts=chosen.facts, frames=frames)
+    return Film(title=f"{chosen.title}: {environment}", facts=chosen.facts, frames=frames)
 
 
 def film_key(chosen: Chosen, kind: str) -> str:

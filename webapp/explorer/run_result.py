@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
@@ -16,6 +16,7 @@ from django.db.models import Avg, Count, Q
 from webapp.explorer.counts import WITH_REWARD
 from webapp.explorer.learned_puzzles import LearnedPuzzle, learned_lately
 from webapp.explorer.success_difference import Rate, SuccessDifference, correlation, difference, paired_difference
+from webapp.runs.main_suite import main_suite
 from webapp.runs.models import Evaluation, MetricPoint, Run
 from webapp.trajectories.models import Group, Trajectory
 
@@ -165,14 +166,6 @@ class RunResult:
     def left_out(self) -> int:
         """Puzzles without a cell on the wall."""
         return max(0, self.puzzles - MAX_PUZZLES)
-
-
-def main_suite(evaluations: Iterable[Evaluation], environment: str) -> str:
-    """The suite of the run's own environment, else the one evaluated most often; "" without an evaluation."""
-    counts: dict[str, int] = defaultdict(int)
-    for one in evaluations:
-        counts[one.suite] += 1
-    return min(counts, key=lambda suite: (suite != environment, -counts[suite], suite), default="")
 
 
 def gain(

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 from django.utils.text import capfirst
 
 from webapp.core import ids
@@ -86,6 +87,9 @@ def _delivery(rule: Rule, event: RunEvent, name: str) -> Delivery:
 def _entry(event: RunEvent, user: int) -> Notification:
     if event.comment is not None:
         title, path = f"Comment by {event.comment.author_name}", event.comment.address
+    elif event.kind == RunEvent.SOLVED:
+        query = urlencode({"iteration": event.details["iteration"]})
+        title, path = "It got it!", f"{reverse('run-first-successes', args=[event.run.slug])}?{query}"
     else:
         title, path = messages.TITLES[event.kind], reverse("run", args=[event.run.slug])
     where = f"{capfirst(event.where)}. " if event.where else ""

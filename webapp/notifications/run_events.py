@@ -13,7 +13,9 @@ from webapp.annotations.actions import commented
 from webapp.annotations.models import Comment
 from webapp.notifications.models import Rule, RunEvent
 from webapp.runs.actions import run_ended
+from webapp.runs.main_suite import main_suite
 from webapp.runs.models import Alarm, Evaluation, Run
+from webapp.trajectories.first_successes import first_successes
 
 LOOK_BACK = timedelta(days=7)
 """Earlier events, for example of an old journal that is read again, are not recorded."""
@@ -40,9 +42,8 @@ def record_alarms(alarms: Iterable[Alarm]) -> None:
 
 def record_evaluation(run: Run, evaluation: Evaluation) -> None:
     """Record an evaluation, with the success rate of the same suite's previous evaluation."""
-    earlier = Evaluation.objects.filter(run=run, suite=evaluation.suite, iteration__lt=evaluation.iteration).order_by(
-        "-iteration"
-    )
+    evaluations = Evaluation.objects.filter(run=run)
+    earlier = evaluations.filter(suite=evaluation.suite, iteration__lt=evaluation.iteration).order_by("-iteration")
     facts = {
         name: getattr(evaluation, name)
         for name in ("suite", "iteration", "prompts", "success", "success_low", "success_high")
@@ -54,6 +55,29 @@ def record_evaluation(run: Run, evaluation: Evaluation) -> None:
         at=evaluation.time,
         where=run.when(evaluation.iteration),
         details=facts | {"previous_success": earlier.values_list("success", flat=True).first()},
+    )
+    _record([event])
+    if _is_recent(event) and evaluation.suite == main_suite(evaluations.only("suite"), run.environment):
+        _record_first_successes(run, evaluation)
+
+
+def _record_first_successes(run: Run, evaluation: Evaluation) -> None:
+    """Record the first successes of an evaluation: of a run's first such evaluation, then of each with a harder puzzle.
+
+    So a run has few of these events, however often it is evaluated.
+    """
+    latest = RunEvent.objects.filter(run=run, kind=RunEvent.SOLVED).order_by("-pk").values_list("details", flat=True)
+    harder_than = next((int(details["distance"]) for details in latest[:1]), -1)
+    found = first_successes(run, evaluation.suite, evaluation.iteration, harder_than=harder_than)
+    if found is None:
+        return
+    event = RunEvent(
+        kind=RunEvent.SOLVED,
+        run=run,
+        key=f"solved:{run.pk}:{evaluation.iteration}",
+        at=evaluation.time,
+        message=found.sentence,
+        details={"iteration": evaluation.iteration, "distance": found.hardest.distance or 0},
     )
     _record([event])
 
@@ -90,9 +114,11 @@ def _record_comment(comment: Comment, **kwargs: Any) -> None:
 
 
 def _record(events: Iterable[RunEvent]) -> None:
-    earliest = timezone.now() - LOOK_BACK
-    recent = [event for event in events if event.at >= earliest]
-    RunEvent.objects.bulk_create(recent, ignore_conflicts=True)
+    RunEvent.objects.bulk_create(filter(_is_recent, events), ignore_conflicts=True)
+
+
+def _is_recent(event: RunEvent) -> bool:
+    return event.at >= timezone.now() - LOOK_BACK
 
 
 def do_dispatch_again(team_id: int, since: datetime) -> None:

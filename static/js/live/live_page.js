@@ -11,6 +11,7 @@ import { number, ordinal, percent, plural } from "../ui/formatting.js";
 import { onKey } from "../ui/shortcuts.js";
 import "./alert_me.js";
 import "./echo_meter.js";
+import "./first_successes.js";
 import { alarmBands, showEchoTrap } from "./echo_trap.js";
 import "./intro.js";
 import { locate, reduce } from "./reducer.js";

@@ -49,7 +49,7 @@ def test_each_iteration_is_represented_by_the_same_member_where_it_has_ended(sto
     again = same_prompt(current)
     Trajectory.objects.filter(key="train-4-1-2").update(status=Trajectory.Status.PLAYING)
     Trajectory.objects.filter(key__startswith="train-5-1-").update(status=Trajectory.Status.PLAYING)
-    chosen = choose(same_prompt(current), current.member)
+    chosen = choose(same_prompt(current), current)
     keys = [frame.played.trajectory.slug for frame in chosen.frames]
     members = dict(Trajectory.objects.filter(slug__in=keys).values_list("iteration", "member"))
     assert members == {1: 2, 2: 2, 3: 2, 4: 0, 6: 0} | {6: members.get(6, 0)}
@@ -60,11 +60,12 @@ def test_only_the_first_success_is_marked(story_run: Run) -> None:
     keys = ["fixed-0-1-0", "fixed-2-1-0", "fixed-4-1-0"]
     for key, status in zip(keys, ("failed", "success", "success"), strict=True):
         Trajectory.objects.filter(key=key).update(status=status)
-    chosen = choose(same_prompt(one(story_run, keys[2])), 0)
+    current = one(story_run, keys[2])
+    chosen = choose(same_prompt(current), current)
     assert [frame.first_success for frame in chosen.frames] == [False, True, False]
     assert chosen.facts == "Same puzzle at 3 iterations · first solved at iteration 2"
     Trajectory.objects.filter(key__in=keys).update(status="failed")
-    assert choose(same_prompt(one(story_run, keys[2])), 0).facts.endswith("not solved yet")
+    assert choose(same_prompt(current), current).facts.endswith("not solved yet")
 
 
 def test_frames_have_steps_and_the_last_answer_in_two_queries(
@@ -76,7 +77,7 @@ def test_frames_have_steps_and_the_last_answer_in_two_queries(
     last.save()
     again = same_prompt(current)
     for limit in (3, MAX_FRAMES):
-        chosen = choose(again, current.member, limit)
+        chosen = choose(again, current, limit)
         with django_assert_num_queries(2):
             film = make_film(chosen, "Bandit")
     assert film.title == "How it learned: Bandit"

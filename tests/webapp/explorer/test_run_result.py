@@ -104,13 +104,6 @@ def finish(run: Run, before: str = BEFORE, after: str = AFTER_) -> Run:
 # -- pure functions ---------------------------------------------------------------------------------------------------
 
 
-def test_the_suite_of_the_own_environment_comes_first() -> None:
-    every = [evaluation(0, suite="Other"), evaluation(1, suite="Other"), evaluation(0)]
-    assert run_result.main_suite(every, "Sokoban") == "Sokoban"
-    assert run_result.main_suite(every, "Bandit") == "Other"
-    assert run_result.main_suite([], "Bandit") == ""
-
-
 def test_the_same_puzzles_are_paired() -> None:
     gain = run_result.gain(evaluation(0), evaluation(8), plays(0, 0, 1, 1), plays(1, 0, 1, 1))
     assert (gain.paired, gain.before, gain.after, gain.difference.value) == (True, 0.5, 0.75, 0.25)

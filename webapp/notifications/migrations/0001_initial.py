@@ -105,6 +105,7 @@ class Migration(migrations.Migration):
                             ("failed", "Run failed"),
                             ("watch", "Echo Trap: watch"),
                             ("trapped", "Echo Trap: trapped"),
+                            ("solved", "First success"),
                             ("comment", "Comment"),
                             ("alert", "Alert"),
                             ("mention", "Mention"),
@@ -301,7 +302,7 @@ class Migration(migrations.Migration):
             name="RunEvent",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("kind", models.CharField(help_text="A Rule.Event, EVALUATION or COMMENT.", max_length=10)),
+                ("kind", models.CharField(help_text="A Rule.Event, EVALUATION, COMMENT or SOLVED.", max_length=10)),
                 ("key", models.CharField(max_length=200, unique=True)),
                 ("at", models.DateTimeField()),
                 (

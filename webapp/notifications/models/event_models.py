@@ -16,8 +16,9 @@ class RunEvent(models.Model):
 
     EVALUATION = "evaluation"
     COMMENT = "comment"
+    SOLVED = "solved"
 
-    kind = models.CharField(max_length=10, help_text="A Rule.Event, EVALUATION or COMMENT.")
+    kind = models.CharField(max_length=10, help_text="A Rule.Event, EVALUATION, COMMENT or SOLVED.")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
     comment = models.ForeignKey(Comment, on_delete=models.CASCADE, null=True, related_name="+")
     key = models.CharField(max_length=200, unique=True)

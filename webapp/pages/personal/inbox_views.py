@@ -23,7 +23,7 @@ MAX_FOLLOWS = 50
 MAX_DIGITS = 17
 SHOWN = {"all": "All", "unread": "Unread", "mentions": "Mentions"}
 CHOICES = (
-    ("own_runs", "Runs I started: finished, failed, Echo Trap"),
+    ("own_runs", "Runs I started: finished, failed, Echo Trap, first successes"),
     ("comments", "Comments on runs I started or follow, and on attempts I commented on"),
     ("team_alerts", "Alert rules of my teams that use the inbox"),
 )

@@ -14,15 +14,15 @@ from django.views.decorators.http import require_GET
 from webapp.core import formatting
 from webapp.core.streaming import release_connection
 from webapp.explorer.breaks import breaks, turn_boards
-from webapp.explorer.filmstrip import MAX_ALL, MAX_FRAMES, Chosen, choose, film_data, make_film
+from webapp.explorer.filmstrip import MAX_ALL, MAX_FRAMES, Chosen, choose
 from webapp.explorer.related import same_group, same_prompt
 from webapp.explorer.rows import outcome
+from webapp.pages.film_panel import film_panel, film_picture
 from webapp.runs.models import Run
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.render.film import picture_size
 from webapp.trajectories.serialize import turn_events
 from webapp.trajectories.text_diff import compare_turns
 
@@ -57,20 +57,11 @@ def prompt(request: HttpRequest, slug: str) -> HttpResponse:
         "again": again,
     }
     every = request.GET.get("all") == "1"
-    chosen = choose(again, current.member, MAX_ALL if every else MAX_FRAMES, noun=current.run.task_noun)
+    chosen = choose(again, current, MAX_ALL if every else MAX_FRAMES)
     if len(chosen.frames) > 1:
-        film = make_film(chosen, current.group.environment)
-        context |= {
-            "chosen": chosen,
-            "film": list(zip(chosen.frames, film.frames, strict=True)),
-            "film_data": film_data(film),
-            "film_size": picture_size(min(chosen.total, MAX_FRAMES)),
-            "hidden": chosen.total - len(chosen.frames),
-            "walks": film.last > 0,
-            "every": every,
-        }
+        context |= film_panel(chosen, current) | {"every": every}
         if current.run.visibility == Run.Visibility.LINK:
-            context["meta"] = _meta(request, current, chosen, film.title)
+            context["meta"] = _meta(request, current, chosen)
     return render(request, "trajectories/prompt.html", context)
 
 
@@ -83,15 +74,13 @@ def _first_board(trajectory: Trajectory) -> dict[str, Any]:
     return {"kind": "text", "text": first or ""}
 
 
-def _meta(request: HttpRequest, current: Trajectory, chosen: Chosen, title: str) -> dict[str, str]:
+def _meta(request: HttpRequest, current: Trajectory, chosen: Chosen) -> dict[str, str]:
     """Metadata for previews of the page's link, for runs that anyone may read."""
-    version = max(frame.played.trajectory.last_seq for frame in chosen.frames)
-    picture = request.build_absolute_uri(reverse("film-preview", args=[current.slug]))
     return {
-        "title": title,
+        "title": f"{chosen.title}: {current.group.environment}",
         "description": f"{chosen.facts}. A language model learns by reinforcement learning; watch its attempts.",
         "url": request.build_absolute_uri(reverse("prompt", args=[current.slug])),
-        "picture": f"{picture}?v={version}",
+        "picture": film_picture(request, current, chosen),
     }
 
 

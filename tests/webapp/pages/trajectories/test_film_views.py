@@ -131,10 +131,10 @@ def test_further_iterations_are_a_link_away(
     monkeypatch.setattr(related_views, "MAX_FRAMES", 3)
     text = page(who, current)
     assert text.count("data-frame") == 3
-    assert 'href="?all=1"' in text
+    assert f'href="/t/{current.slug}/prompt?all=1"' in text
     every = page(who, current, "?all=1")
     assert every.count("data-frame") > 3
-    assert 'href="?all=1"' not in every
+    assert f'href="/t/{current.slug}/prompt?all=1"' not in every
 
 
 def test_the_number_of_queries_does_not_grow_with_the_frames(
