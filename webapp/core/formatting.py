@@ -275,6 +275,11 @@ def outcome(
     return f"{starts.get(end or '', 'not solved in')} {length}"
 
 
+def sentence(text: str) -> str:
+    """Return a text as a sentence: with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def place(group: int, member: int) -> str:
     """Return group and attempt counted from 1, e.g. “g4 · 12”, from their indices in the journal, which start at 0."""
     return f"g{group + 1} · {member + 1:02d}"

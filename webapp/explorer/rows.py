@@ -151,7 +151,7 @@ def _first_words(items: Sequence[Trajectory]) -> dict[int, Pieces]:
 
 
 def _matches(items: Sequence[Trajectory], text: str) -> tuple[dict[int, Pieces], dict[int, int]]:
-    """Excerpts around the hits in the first turn that matches, and its number, by trajectory."""
+    """Excerpts around the hits in the first turn that matches, and its number, by trajectory; else of the comment."""
     found = (
         Turn.objects.filter(trajectory__in=[item.pk for item in items], words=search(text))
         .order_by("trajectory", "number")
@@ -169,7 +169,7 @@ def _matches(items: Sequence[Trajectory], text: str) -> tuple[dict[int, Pieces],
     for pk, number, thought, answer in found:
         excerpts[pk] = [(f"Turn {number + 1}: ", False), *excerpt(f"{thought or ''} → {answer or ''}", patterns)]
         numbers[pk] = number
-    return excerpts, numbers
+    return {item.pk: excerpt(item.commentary, patterns) for item in items} | excerpts, numbers
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib.postgres.search import SearchQuery
+from django.contrib.postgres.search import SearchQuery, SearchVector
 from django.db.models import Case, Exists, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import NullIf
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
@@ -49,9 +49,9 @@ class Filters:
     one of MARKS. `claims` is one of CLAIMS, over the thoughts of all turns, `false_claim_kinds` are kinds of claims of
     which one was false, and `truth` the share of its claims that are true, in percent. `kept`: kept by the group
     filter. `alarm`: in an iteration between a watch or trapped alarm and the next healthy state. `text` is PostgreSQL's
-    websearch syntax over thought and answer: words, "a phrase", or, -without. `hide`: columns of the list that are
-    hidden, with spaces. `starred` and `tag` are annotations of the team: remove them for readers outside it
-    (`without_annotations`).
+    websearch syntax over thought and answer of a turn, or over the comment on the attempt: words, "a phrase", or,
+    -without. `hide`: columns of the list that are hidden, with spaces. `starred` and `tag` are annotations of the team:
+    remove them for readers outside it (`without_annotations`).
 
     `group` counts from 0. Query strings have it as `group_number`, from 1.
     """
@@ -205,12 +205,19 @@ def _conditions(filters: Filters) -> list[Q]:  # noqa: C901 - a condition for ea
     if filters.claims is not None:
         conditions.append(CLAIM_CONDITIONS[filters.claims])
     if filters.text is not None:
-        conditions.append(Q(Exists(Turn.objects.filter(trajectory=OuterRef("pk"), words=search(filters.text)))))
+        conditions.append(_found(filters.text))
     if filters.starred is not None:
         conditions.append(starred() if filters.starred else ~starred())
     if filters.tag is not None:
         conditions.append(tagged(filters.tag))
     return conditions
+
+
+def _found(text: str) -> Q:
+    """Condition that a turn or the comment on the attempt matches a search."""
+    query = search(text)
+    commented = Trajectory.objects.alias(words=SearchVector("commentary", config="simple")).filter(words=query)
+    return Q(Exists(Turn.objects.filter(trajectory=OuterRef("pk"), words=query))) | Q(pk__in=commented.values("pk"))
 
 
 def known_reward() -> Case:

@@ -1,4 +1,4 @@
-"""Stores marks of mistakes in ended attempts, for lists, filters and exports.
+"""Stores marks of mistakes in ended attempts and comments on them, for lists, filters, search and exports.
 
 Judging an attempt takes milliseconds, and much longer on slippery ice, so the ingest leaves it to a job of the clock.
 The job judges the newest attempts first, a few seconds at a time, and locks no rows meanwhile. Attempts that were
@@ -10,19 +10,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 
+from webapp.core.formatting import sentence
 from webapp.runs.models import Run
 from webapp.trajectories.mistakes.budgets import Limits, limits_of
-from webapp.trajectories.mistakes.judge import Mark, find_marks, is_judged
+from webapp.trajectories.mistakes.commentary import commentary
+from webapp.trajectories.mistakes.judge import Mark, find_marks, is_judged, verdict
 from webapp.trajectories.mistakes.steps import steps_of
 from webapp.trajectories.mistakes.values import GLYPHS
 from webapp.trajectories.models import Trajectory, Turn
-from webapp.trajectories.serialize import turn_events
+from webapp.trajectories.serialize import trajectory_data
+from webapp.trajectories.sharing.public import outcome_of
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +40,11 @@ WORST = {kind: Trajectory.WorstMark[kind.upper()] for kind in GLYPHS}
 
 @dataclass(frozen=True)
 class Judged:
-    """Stored result for an attempt: its worst mark, the turn of its first mistake, and the marks of each turn."""
+    """Stored result for an attempt: its worst mark, the turn of its first mistake, a comment, and each turn's marks."""
 
     worst: int
     first_mistake_turn: int | None
+    commentary: str
     by_turn: dict[int, list[dict[str, Any]]]
 
 
@@ -84,26 +88,29 @@ def forget(run: Run) -> None:
     """Queue the attempts of a run to be judged again, for example after a solver was corrected."""
     with transaction.atomic():
         Turn.objects.filter(trajectory__run=run, marks__isnull=False).update(marks=None)
-        run.trajectories.update(worst_mark=None, first_mistake_turn=None)
+        run.trajectories.update(worst_mark=None, first_mistake_turn=None, commentary="")
 
 
 def _judge(attempt: Trajectory, limits: Limits | None) -> Judged:
     """Return the marks of an attempt; no marks if it cannot be judged, as foreign journals may contain anything."""
+    outcome = outcome_of(attempt)
     try:
-        played = {"board": attempt.group.board, "hint": attempt.group.hint, "turns": turn_events(attempt)}
+        played = trajectory_data(attempt)
         steps = list(steps_of(played, attempt.group.environment, limits))
         marks = find_marks(steps)
+        found = verdict(played, steps, marks, limits)
+        comment = commentary(played | {"verdict": asdict(found) if found else None}, outcome)
         if not is_judged(steps, played):
-            return Judged(Trajectory.WorstMark.UNKNOWN, None, {})
+            return Judged(Trajectory.WorstMark.UNKNOWN, None, comment, {})
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError):
         logger.warning("Trajectory %s cannot be judged.", attempt.slug, exc_info=True)
-        return Judged(Trajectory.WorstMark.UNKNOWN, None, {})
+        return Judged(Trajectory.WorstMark.UNKNOWN, None, sentence(outcome), {})
     by_turn: dict[int, list[dict[str, Any]]] = {}
     for mark in marks:
         by_turn.setdefault(mark.turn, []).append(_stored(mark))
     worst = max((WORST[mark.kind] for mark in marks), default=Trajectory.WorstMark.NONE)
     mistakes = [mark.turn for mark in marks if WORST[mark.kind] >= Trajectory.WorstMark.MISTAKE]
-    return Judged(worst, mistakes[0] if mistakes else None, by_turn)
+    return Judged(worst, mistakes[0] if mistakes else None, comment, by_turn)
 
 
 def _stored(mark: Mark) -> dict[str, Any]:
@@ -122,7 +129,9 @@ def _store(attempt: Trajectory, judged: Judged) -> None:
     """Store the marks unless the attempt was read again meanwhile, as by a rebuild; then it is judged again."""
     with transaction.atomic():
         same = Trajectory.objects.filter(pk=attempt.pk, finished_seq=attempt.finished_seq, worst_mark__isnull=True)
-        changed = same.update(worst_mark=judged.worst, first_mistake_turn=judged.first_mistake_turn)
+        changed = same.update(
+            worst_mark=judged.worst, first_mistake_turn=judged.first_mistake_turn, commentary=judged.commentary
+        )
         if changed:
             for number, marks in judged.by_turn.items():
                 Turn.objects.filter(trajectory=attempt, number=number).update(marks=marks)

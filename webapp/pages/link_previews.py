@@ -10,7 +10,7 @@ from webapp.runs.models import Evaluation, Run
 from webapp.studies.models import Study
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import position_query, requested_position
-from webapp.trajectories.sharing.public import preview_title, when_of
+from webapp.trajectories.sharing.public import comment_on, preview_title
 
 
 def run_preview(request: HttpRequest, run: Run) -> dict[str, str] | None:
@@ -37,14 +37,14 @@ def run_preview(request: HttpRequest, run: Run) -> dict[str, str] | None:
 
 
 def trajectory_preview(request: HttpRequest, trajectory: Trajectory) -> dict[str, str] | None:
-    """Outcome, and the picture of the requested position; None for a trajectory of the team alone."""
+    """The comment on the attempt, and a picture of the requested position; None if only the team may read it."""
     if trajectory.run.visibility != Run.Visibility.LINK:
         return None
     position = requested_position(request.GET)
     query = position_query(*position) if position else ""
     return {
         "title": preview_title(trajectory),
-        "description": f"A language model plays {trajectory.group.environment}, {when_of(trajectory)}.",
+        "description": comment_on(trajectory),
         "url": request.build_absolute_uri(reverse("trajectory", args=[trajectory.slug])) + query,
         "picture": _picture(request, trajectory, query),
     }

@@ -23,7 +23,7 @@ from webapp.runs.models import Run
 from webapp.teams.models import User
 from webapp.trajectories.models import ShareLink, Trajectory
 from webapp.trajectories.positions import position_query
-from webapp.trajectories.sharing.public import outcome_of
+from webapp.trajectories.sharing.public import comment_on
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -127,7 +127,7 @@ def _player(
     slug = reference.slugs[0]
     context = {
         "trajectory": played,
-        "outcome": outcome_of(played),
+        "comment": comment_on(played),
         "address": reverse(page, args=[slug]) + query,
         "frame": reverse(frame, args=[slug]) + query if frame else "",
         "reference": reference,

@@ -139,6 +139,9 @@ class Trajectory(models.Model):
     end_reason = models.CharField(
         max_length=24, blank=True, default="", help_text="How it ended, a code of end_reasons.py; empty before."
     )
+    commentary = models.TextField(
+        blank=True, default="", help_text="What decided it, in a sentence or two; empty until it has been judged."
+    )
     error = models.TextField(blank=True)
     extra = models.JSONField(null=True, help_text="Further fields that a recorder gave its end.")
     last_seq = models.PositiveBigIntegerField(default=0, help_text="Its newest event.")
@@ -161,6 +164,7 @@ class Trajectory(models.Model):
                 name="trajectory_unjudged",
                 condition=Q(worst_mark__isnull=True, finished_seq__isnull=False),
             ),
+            GinIndex(SearchVector("commentary", config="simple"), name="trajectory_commentary"),
             GinIndex(fields=["false_claim_kinds"], name="trajectory_false_kinds", condition=~Q(false_claim_kinds=[])),
         ]
 

@@ -16,6 +16,8 @@ from envs.base import TextEnv
 from tests.webapp import journal_builder
 from tests.webapp.trajectories.scripted_attempt import LOCKED, events, sokoban
 from webapp.core import scheduler
+from webapp.explorer.rows import rows
+from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 from webapp.ingest import marks
 from webapp.ingest.marks import do_judge, do_judge_waiting, waiting
 from webapp.ingest.rebuild import do_rebuild
@@ -57,6 +59,19 @@ def test_an_ended_attempt_is_judged_with_the_marks_of_the_player(run: Run, folde
     assert do_judge_waiting() == 0
 
 
+def test_the_comment_on_an_attempt_is_stored_and_found_by_its_words(run: Run, folder: Path) -> None:
+    played = play(run, folder, sokoban(), LOCKED)
+    assert not filter_trajectories(run, Filters(text="locked")).exists()
+    do_judge_waiting()
+    played.refresh_from_db()
+    verdict = player_data(Trajectory.objects.select_related("group", "run").get())["verdict"]
+    assert played.commentary.startswith(verdict["sentence"])
+    filters = Filters(text='"locked the box"')
+    found = filter_trajectories(run, filters).select_related("group")
+    assert found.get() == played
+    assert ("locked the box", True) in rows(list(found), filters)[0].excerpt
+
+
 def test_an_attempt_without_mistakes_has_the_mark_none(run: Run, folder: Path) -> None:
     env = sokoban()
     solution = []
@@ -87,7 +102,9 @@ def test_without_a_value_of_the_solver_an_attempt_is_not_judged(run: Run, folder
     journal_builder.write(folder, *written)
     JournalTailer(run, folder).drain()
     assert do_judge_waiting() == 1
-    assert Trajectory.objects.get().worst_mark == WorstMark.UNKNOWN
+    attempt = Trajectory.objects.get()
+    assert attempt.worst_mark == WorstMark.UNKNOWN
+    assert attempt.commentary == "Lost at turn 1, action 1: the box is in a corner."
     assert do_judge_waiting() == 0, "it does not wait again"
 
 
@@ -153,12 +170,12 @@ def test_a_rebuilt_attempt_is_judged_anew(run: Run, folder: Path) -> None:
     played = play(run, folder, sokoban(), LOCKED)
     seen = Trajectory.objects.select_related("group", "run").get()
     do_rebuild(run, folder)
-    marks._store(seen, marks.Judged(WorstMark.NONE, None, {}))
+    marks._store(seen, marks.Judged(WorstMark.NONE, None, "", {}))
     played.refresh_from_db()
     assert played.worst_mark == WorstMark.NONE, "the same journal ends at the same event"
     do_rebuild(run, folder)
     Trajectory.objects.update(finished_seq=99)
-    marks._store(seen, marks.Judged(WorstMark.NONE, None, {}))
+    marks._store(seen, marks.Judged(WorstMark.NONE, None, "", {}))
     played.refresh_from_db()
     assert played.worst_mark is None, "what was judged is not what is there now"
     assert do_judge_waiting() == 1

@@ -55,7 +55,8 @@ def test_a_trajectory_of_such_a_run_shows_the_position_of_the_link(run: Run, who
     assert metadata(who.viewer, address) == {}
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
     meta = metadata(who.anonymous, address)
-    assert meta["og:title"].startswith("Sokoban: ")
+    assert meta["og:title"] == "A language model plays Sokoban (iteration 1)"
+    assert re.fullmatch(r"(Solved|Lost|Out|Failed) .*\.", meta["og:description"])
     assert meta["og:url"] == f"http://testserver{address}"
     assert meta["og:image"].startswith(f"http://testserver/t/{trajectory.slug}/picture.png?turn=2&action=1&v=")
     assert who.anonymous.get(meta["og:image"]).status_code == 200

@@ -14,7 +14,6 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from webapp.core.formatting import beginning
 from webapp.explorer.found import found_query
 from webapp.pages.trajectory_page import NO_FORMS, gone, player_context, private
 from webapp.teams.access import require_writer, signed_in
@@ -24,13 +23,9 @@ from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
 from webapp.trajectories.models import ShareLink
 from webapp.trajectories.positions import key_position, position_at, positions
 from webapp.trajectories.sharing.embeds import embed_code
-from webapp.trajectories.sharing.public import outcome_of, preview_title, shared_data, when_of
+from webapp.trajectories.sharing.public import comment_on, preview_title, shared_data, when_of
 from webapp.trajectories.sharing.share_links import ShareForm, find_link, link_address, start_of, start_query
 from webapp.trajectories.sharing.view_count import count_view
-from webapp.trajectories.turn_text import response_text
-
-MAX_DESCRIPTION_LENGTH = 200
-"""Characters of a thought in the preview of a link."""
 
 
 @login_required
@@ -107,29 +102,19 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def meta(request: HttpRequest, link: ShareLink, data: dict[str, Any], start: tuple[int, int] | None) -> dict[str, str]:
-    """Metadata for previews of the link: title, a thought or response, the picture of the same position."""
+    """Metadata for previews of the link: the comment on the attempt, and the picture of the same position."""
     position = position_at(positions(data), *(start or key_position(data)))
-    turn = position.turn_data or {}
-    thought = beginning(turn.get("thought", ""), MAX_DESCRIPTION_LENGTH)
-    response = beginning(response_text(turn), MAX_DESCRIPTION_LENGTH) if data.get("recorded") else ""
-    title = link.trajectory.group.environment
-    outcome = outcome_of(link.trajectory)
+    comment = comment_on(link.trajectory)
     address = link_address(request, link)
     query = start_query(start)
     picture = request.build_absolute_uri(reverse("shared-picture", args=[link.token]))
     oembed = urlencode({"url": address + query, "format": "json"})
-    if thought:
-        description = f"A language model thinks: “{thought}”"
-    elif response:
-        description = f"A language model responds: “{response}”"
-    else:
-        description = f"A language model plays {title}."
     shown = "response" if data.get("recorded") else "thought"
     return {
-        "title": preview_title(link.trajectory, data.get("verdict")),
-        "description": description,
+        "title": preview_title(link.trajectory),
+        "description": comment,
         "url": address + query,
         "picture": f"{picture}{query}{'&' if query else '?'}v={link.trajectory.last_seq}",
-        "alt": f"The board at turn {position.turn + 1} next to the {shown} of that turn. Outcome: {outcome}.",
+        "alt": f"The board at turn {position.turn + 1} next to the {shown} of that turn. {comment}",
         "oembed": f"{request.build_absolute_uri(reverse('oembed'))}?{oembed}",
     }

@@ -38,6 +38,7 @@ from webapp.runs.models import Run
 from webapp.saved_views.models import SavedView
 from webapp.services.backup.archive import ArchiveManifest, ArchiveReader, BackupError
 from webapp.studies.models import Study
+from webapp.trajectories.models import Trajectory
 
 COMMIT = "ccb229f6"
 _FIRST = ("runs", "0001_squashed")
@@ -218,6 +219,7 @@ def _convert(runs: Path) -> None:
             Run.objects.filter(pk=run.pk).update(config=converted)
         if (runs / run.slug).is_dir():
             _convert_folder(runs / run.slug, converted)
+    Trajectory.objects.update(worst_mark=None)  # judged again, for the comments that the preview did not store
     for study in Study.objects.only("spec"):
         Study.objects.filter(pk=study.pk).update(spec=current_spec(study.spec))
     for rule in Rule.objects.only("secret", "former_secrets"):

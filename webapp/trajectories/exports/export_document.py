@@ -13,7 +13,7 @@ from webapp.runs.public_words import failure_words
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import outcome_data, turn_data, worst_mark_of
-from webapp.trajectories.sharing.public import outcome_of, when_of
+from webapp.trajectories.sharing.public import comment_on, when_of
 from webapp.trajectories.turn_text import folded_parts, response_text
 
 FORMAT = "echoscope.trajectory"
@@ -83,10 +83,9 @@ def document(trajectory: Trajectory, events: Iterable[Event], run: str, *, insid
 def transcript(trajectory: Trajectory, events: Iterable[Event]) -> str:
     """Transcript: every state, thought, answer and reward."""
     group = trajectory.group
-    outcome = outcome_of(trajectory)
     lines = [
         f"{group.environment}, {when_of(trajectory)}",
-        f"{outcome[:1].upper()}{outcome[1:]}."
+        comment_on(trajectory)
         + (f" Total reward {formatting.signed(trajectory.reward)}." if trajectory.rewarded else ""),
         *_part("Prompt", group.prompt),
         *_part("Board at the start", board_text(group.board)),

@@ -78,7 +78,7 @@ def _animation(request: HttpRequest, trajectory: Trajectory, kind: str, name: st
         try:
             with DRAWINGS.place():
                 data = shared_data(trajectory)
-                words = caption(trajectory, len(data["turns"]))
+                words = caption(trajectory, data)
                 line = frame_positions(data)
                 release_connection()
                 images = decoded_images(trajectory.run, line)

@@ -150,6 +150,14 @@ class Migration(migrations.Migration):
                         max_length=24,
                     ),
                 ),
+                (
+                    "commentary",
+                    models.TextField(
+                        blank=True,
+                        default="",
+                        help_text="What decided it, in a sentence or two; empty until it has been judged.",
+                    ),
+                ),
                 ("error", models.TextField(blank=True)),
                 ("extra", models.JSONField(help_text="Further fields that a recorder gave its end.", null=True)),
                 ("last_seq", models.PositiveBigIntegerField(default=0, help_text="Its newest event.")),
@@ -277,6 +285,13 @@ class Migration(migrations.Migration):
             model_name="group",
             constraint=models.UniqueConstraint(
                 fields=("run", "iteration", "split", "suite", "number", "attempt"), name="one_group_per_number"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="trajectory",
+            index=django.contrib.postgres.indexes.GinIndex(
+                django.contrib.postgres.search.SearchVector("commentary", config="simple"),
+                name="trajectory_commentary",
             ),
         ),
         migrations.AddIndex(

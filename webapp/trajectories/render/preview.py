@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from io import BytesIO
+from typing import Any
 
 from django.db.models import F, Func, IntegerField
 
 from webapp.core.streaming import release_connection
+from webapp.trajectories.mistakes.commentary import commentary
 from webapp.trajectories.models import Trajectory, Turn
 from webapp.trajectories.observation_images import Images, decoded_images
 from webapp.trajectories.positions import START, Position, key_position, position_at, positions
@@ -16,18 +19,19 @@ from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.serialize import player_data
 from webapp.trajectories.sharing.public import outcome_of, when_of
 
-STYLE = 5
+STYLE = 6
 """Version of the rendering, part of the ETags: increase it when pictures look different."""
 
 
-def caption(trajectory: Trajectory, turns: int) -> Caption:
-    """Caption above the thought in pictures and animations."""
+def caption(trajectory: Trajectory, played: Mapping[str, Any]) -> Caption:
+    """Caption above the thought in pictures and animations. A verdict is shown below it, with its mistake."""
+    outcome = outcome_of(trajectory)
     return Caption(
         title=trajectory.group.environment,
-        outcome=outcome_of(trajectory),
+        outcome=outcome if played["verdict"] else commentary(played, outcome).removesuffix("."),
         success=trajectory.success,
         facts=when_of(trajectory),
-        turns=turns,
+        turns=len(played["turns"]),
         recorded=trajectory.run.recorded is not None,
     )
 
@@ -62,7 +66,7 @@ def preview(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
     with DRAWINGS.place():
         data = player_data(trajectory)
         selected = position_at(positions(data), *(position or key_position(data)))
-        words = caption(trajectory, len(data["turns"]))
+        words = caption(trajectory, data)
         judgement = judgement_of(data) if position is None else Judgement(judgement_of(data).marks)
         release_connection()
         images = decoded_images(trajectory.run, [selected])

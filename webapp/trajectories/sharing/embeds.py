@@ -11,7 +11,7 @@ from django.utils.html import format_html
 
 from webapp.trajectories.models import ShareLink
 from webapp.trajectories.positions import position_query, requested_position
-from webapp.trajectories.sharing.public import outcome_of
+from webapp.trajectories.sharing.public import preview_title
 from webapp.trajectories.sharing.share_links import find_link
 
 WIDTH, HEIGHT = 760, 540
@@ -76,7 +76,7 @@ def oembed_response(request: HttpRequest, link: ShareLink, options: str, query: 
     """Response of the oEmbed protocol, type "rich". Raises ValueError for an invalid size."""
     limits = (_pixels(query, "maxwidth"), _pixels(query, "maxheight"))
     wide, high = size_for(*limits)
-    title = f"{link.trajectory.group.environment}: {outcome_of(link.trajectory)}"
+    title = preview_title(link.trajectory)
     answer: dict[str, Any] = {
         "version": "1.0",
         "type": "rich",

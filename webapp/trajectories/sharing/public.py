@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Any
 
 from webapp.core import formatting
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import player_data
-
-_PLACE = re.compile(r"^Turn \d+[^:]*: ")
-"""The place of a mistake, with which the sentence of a verdict begins."""
 
 
 def outcome_of(trajectory: Trajectory) -> str:
@@ -21,10 +16,17 @@ def outcome_of(trajectory: Trajectory) -> str:
     )
 
 
-def preview_title(trajectory: Trajectory, verdict: Mapping[str, Any] | None = None) -> str:
-    """Title of a link in chats: the environment, and the verdict on a failed attempt or else the outcome."""
-    said = _PLACE.sub("", verdict["sentence"]).removesuffix(".") if verdict else outcome_of(trajectory)
-    return f"{trajectory.group.environment}: {said[:1].upper()}{said[1:]}"
+def comment_on(trajectory: Trajectory) -> str:
+    """The comment on the attempt, which names its outcome only while it is played and until it has been judged."""
+    return trajectory.commentary or formatting.sentence(outcome_of(trajectory))
+
+
+def preview_title(trajectory: Trajectory) -> str:
+    """Title of a link in chats, above the comment."""
+    environment, when = trajectory.group.environment, when_of(trajectory)
+    if trajectory.run.recorded is not None:
+        return f"An attempt at {environment} ({when})"
+    return f"A language model plays {environment} ({when})"
 
 
 def when_of(trajectory: Trajectory) -> str:

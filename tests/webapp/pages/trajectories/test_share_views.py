@@ -243,16 +243,18 @@ def test_a_link_survives_its_replaced_attempt(run: Run, link: ShareLink, who: Vi
 
 
 def test_previews_have_title_image_and_oembed(link: ShareLink, who: Visitors) -> None:
+    comment = "Turn 2: Down locked the box in a corner."
+    Trajectory.objects.filter(pk=link.trajectory_id).update(commentary=comment)
     page = html.unescape(who.anonymous.get(f"/s/{link.token}?turn=2&action=1").content.decode())
     meta = dict(re.findall(r'<meta (?:property|name)="((?:og|twitter):[^"]+)" content="([^"]*)"', page))
-    assert meta["og:title"].startswith("Sokoban: ")
+    assert meta["og:title"].startswith("A language model plays Sokoban (")
     assert meta["og:url"] == f"http://testserver/s/{link.token}?turn=2&action=1"
     assert meta["og:image"].startswith(f"http://testserver/s/{link.token}/picture.png?turn=2&action=1&v=")
     assert (meta["og:image:width"], meta["og:image:height"]) == ("1200", "630")
-    assert meta["og:image:alt"] == meta["twitter:image:alt"] != ""
+    assert meta["og:image:alt"] == meta["twitter:image:alt"]
+    assert meta["og:image:alt"] == f"The board at turn 2 next to the thought of that turn. {comment}"
+    assert meta["og:description"] == comment
     assert meta["twitter:card"] == "summary_large_image"
-    thought = link.trajectory.turns.get(number=1).event["thought"]
-    assert thought[:60] in meta["og:description"]
     assert who.anonymous.get(meta["og:image"]).status_code == 200
     found = re.search(r'<link rel="alternate" type="application/json\+oembed" href="([^"]+)"', page)
     assert found is not None
