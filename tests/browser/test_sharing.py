@@ -85,6 +85,15 @@ def test_a_position_is_shared_viewed_on_a_phone_embedded_and_revoked(
     phone.keyboard.press("Home")
     expect(phone.locator("[data-position]")).not_to_have_text(shown)
 
+    # the puzzle of the attempt, with the agent's way as far as one has played
+    phone.get_by_role("link", name="Play this puzzle").click()
+    expect(phone.locator("#play-board .piece.box").first).to_be_visible()
+    expect(phone.locator(".rival-place")).to_have_count(0)
+    phone.get_by_role("button", name="Left").click()
+    expect(phone.locator(".score")).to_contain_text("1 of 10")
+    expect(phone.locator(".rival-place")).to_have_count(1)
+    assert phone.evaluate("document.documentElement.scrollWidth") == 390
+
     # embedded in another page, at the same position, with its own shortcuts
     folder, site = blog
     (folder / "post.html").write_text(f"<!doctype html><link rel=icon href=data:,><p>Look:</p>{code}")
@@ -105,3 +114,4 @@ def test_a_position_is_shared_viewed_on_a_phone_embedded_and_revoked(
     expect(frame.get_by_text("This player is no longer available")).to_be_visible()
     reader.context.close()
     assert phone.request.get(address).status == 404
+    assert phone.request.get(f"{address}/play").status == 404

@@ -233,6 +233,7 @@ ADDRESSES: dict[str, Address] = {
     "share": Address("writer", "post", data={"ends": "never"}),
     "revoke": Address("writer", "post"),
     "shared": Address("public", page=True),
+    "challenge": Address("public", page=True),
     "shared-tokens": Address("public"),
     "shared-picture": Address("public"),
     "shared-image": Address("public"),

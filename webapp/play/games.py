@@ -5,14 +5,14 @@ Budgets are those of the policy: each turn is filled before the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from envs.base import Hint
 from webapp.core import formatting
-from webapp.play.sessions import SESSIONS, GameSession, Move
+from webapp.play.sessions import SESSIONS, VISITOR_SESSIONS, GameSession, Move
 from webapp.play.starts import Start
 
 SESSION_KEY = "games"
@@ -140,6 +140,12 @@ SavedGame = dict[str, Any]
 def resume(person: int, start: Start, saved: SavedGame, message: str = "") -> Game:
     """The game restored from its saved state. Raises the errors of SessionPool.at."""
     return SESSIONS.at(person, start, saved["actions"], lambda session: _game(session, start, saved, message))
+
+
+def replay(visitor: str, start: Start, actions: Sequence[str]) -> Game:
+    """The game of a visitor after those actions, up to its end. Raises the errors of SessionPool.at."""
+    saved: SavedGame = {"actions": list(actions[: start.budget])}
+    return VISITOR_SESSIONS.at(visitor, start, saved["actions"], lambda session: _game(session, start, saved, ""))
 
 
 def act(person: int, start: Start, saved: SavedGame, text: str) -> Game:

@@ -25,11 +25,13 @@ from envs.sokoban.sokoban_env import Sokoban, SokobanSettings
 from webapp.play.starts import Start
 
 T = TypeVar("T")
+PlayerKey = tuple[int | str, str]
+"""A player, and the key of a start."""
 
 MAX_SESSIONS = 48
 MAX_SESSIONS_PER_PERSON = 3
 IDLE_SECONDS = 600.0
-THREADS = 6
+THREADS, VISITOR_THREADS = 6, 2
 ANSWER_TIMEOUT = 3.0
 STEP_SECONDS, COMPILE_SECONDS, START_SECONDS = 10.0, 90.0, 120.0
 
@@ -108,25 +110,25 @@ class GameSession:
 
 
 class SessionPool:
-    """All live sessions of this process."""
+    """Live sessions of this process, by player: the id of a user, or the address of a visitor without an account."""
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="play")
+    def __init__(self, threads: int = THREADS) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="play")
         self._lock = threading.Lock()
-        self._sessions: dict[tuple[int, str], GameSession] = {}
+        self._sessions: dict[PlayerKey, GameSession] = {}
         self._sandboxes: dict[str, tuple[Sandbox, threading.Lock]] = {}
-        self._pending: dict[tuple[int, str], Future[Any]] = {}
+        self._pending: dict[PlayerKey, Future[Any]] = {}
 
-    def at(self, person: int, start: Start, actions: Sequence[str], then: Callable[[GameSession], T]) -> T:
+    def at(self, player: int | str, start: Start, actions: Sequence[str], then: Callable[[GameSession], T]) -> T:
         """Apply `then` to the session after those actions.
 
         Raises Preparing if that takes longer than ANSWER_TIMEOUT (it continues), EnvironmentFailure, ActionRefused.
         """
-        key = (person, start.key)
+        key = (player, start.key)
         with self._lock:
             pending = self._pending.get(key)
             if pending is None:
-                if sum(owner == person for owner, _ in self._pending) >= MAX_SESSIONS_PER_PERSON:
+                if sum(owner == player for owner, _ in self._pending) >= MAX_SESSIONS_PER_PERSON:
                     raise Preparing
                 pending = self._pending[key] = self._pool.submit(self._serve, key, start, list(actions), then)
                 pending.add_done_callback(lambda _: self._pending.pop(key, None))
@@ -143,7 +145,7 @@ class SessionPool:
             raise Preparing from None
         return result
 
-    def _serve(self, key: tuple[int, str], start: Start, actions: list[str], then: Callable[[GameSession], T]) -> T:
+    def _serve(self, key: PlayerKey, start: Start, actions: list[str], then: Callable[[GameSession], T]) -> T:
         session = self._session(key, start, actions)
         with session.lock:
             session.used = time.monotonic()
@@ -153,7 +155,7 @@ class SessionPool:
                 self._drop(key)
                 raise
 
-    def _session(self, key: tuple[int, str], start: Start, actions: list[str]) -> GameSession:
+    def _session(self, key: PlayerKey, start: Start, actions: list[str]) -> GameSession:
         self._sweep()
         with self._lock:
             session = self._sessions.get(key)
@@ -163,6 +165,8 @@ class SessionPool:
             session, missing = self._make(start), actions
         with session.lock:
             for action in missing:
+                if session.ended:  # the address of a game may have any actions
+                    break
                 session.act(action)
         with self._lock:
             old = self._sessions.get(key)
@@ -209,7 +213,7 @@ class SessionPool:
         for sandbox in ended:
             sandbox.close()
 
-    def _drop(self, key: tuple[int, str]) -> None:
+    def _drop(self, key: PlayerKey) -> None:
         with self._lock:
             session = self._sessions.pop(key, None)
         if session is not None:
@@ -228,6 +232,8 @@ class SessionPool:
 
 
 SESSIONS = SessionPool()
+VISITOR_SESSIONS = SessionPool(VISITOR_THREADS)
+"""Sessions of visitors without an account, who never wait for users nor users for them."""
 
 
 def is_available(start: Start) -> bool:

@@ -105,7 +105,7 @@ def find(user: Any, spec: EnvSpec, name: str, query: str, variant: str = "") -> 
     """
     kind, _, value = query.partition("=")
     if kind == "of":
-        return _of_trajectory(user, spec, name, value)
+        return of_trajectory(_visible(user, name, value), spec)
     if not (value.isascii() and value.isdecimal() and len(value) < 11):
         raise NoSuchStart(f"“{value[:40]}” is not a {'puzzle' if kind == 'prompt' else 'seed'}: enter a whole number.")
     number = int(value)
@@ -133,8 +133,13 @@ def find(user: Any, spec: EnvSpec, name: str, query: str, variant: str = "") -> 
     )
 
 
-def _of_trajectory(user: Any, spec: EnvSpec, name: str, slug: str) -> Start:
-    trajectory = _visible(user, name, slug)
+def of_trajectory(trajectory: Trajectory, spec: EnvSpec) -> Start:
+    """The initial state of a trajectory. Raises NoSuchStart. Select its group and run.
+
+    Args:
+        spec: of its environment.
+    """
+    name = trajectory.group.environment
     try:
         config = stored_config(trajectory.run.config)
     except ValidationError:

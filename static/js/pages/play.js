@@ -5,12 +5,13 @@
  */
 
 import { BoardView } from "../board/board.js";
+import { pushedPath, walkedPath } from "../player/filmstrip.js";
 import { copy } from "../ui/clipboard.js";
 import { describe, onKey } from "../ui/shortcuts.js";
-import { setText } from "../ui/dom.js";
+import { setText, svg } from "../ui/dom.js";
 
 /**
- * @typedef {{board: import("../types.js").Board, taken: number, last: {name: string, actual: string|null}|null, advice: string|null, status: string, over: boolean}} Game
+ * @typedef {{board: import("../types.js").Board, taken: number, last: {name: string, actual: string|null}|null, advice: string|null, status: string, over: boolean, ghost?: import("../player/filmstrip.js").Way}} Game
  */
 
 const MOST_WAITING = 8;
@@ -39,11 +40,28 @@ function show(speak) {
     view.show(board, { animate: speak && game.taken === taken + 1 });
     if (game.last?.actual && from && game.taken === taken + 1) view.slip(from, game.last.name, game.last.actual);
     if (game.advice) view.ghost(game.advice);
+    showRival(view, game.ghost ?? []);
   }
   taken = game.taken;
   const status = document.querySelector("[data-play-status]");
   if (speak && status) setText(status, game.status);
   if (game.over) waiting = [];
+}
+
+/** The agent's way so far, below the pieces. @type {SVGElement|null} */
+let rival = null;
+
+/** @param {BoardView} board @param {import("../player/filmstrip.js").Way} way of the agent, up to where it is */
+function showRival(board, way) {
+  rival?.remove();
+  const at = way[way.length - 1]?.player;
+  if (!at || way.length < 2) return;
+  rival = svg("g", { class: "rival" }, [
+    svg("path", { class: "rival-push", d: pushedPath(way, way.length) }),
+    svg("path", { class: "rival-way", d: walkedPath(way, way.length) }),
+    svg("circle", { class: "rival-place", cx: at[0] + 0.5, cy: at[1] + 0.5, r: 0.3 }),
+  ]);
+  board.pieces?.before(rival);
 }
 
 /**

@@ -7,6 +7,7 @@ import { plural } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Board} Board */
 /** @typedef {[number, number]} Place column and row, from 0 */
+/** @typedef {{player: Place|null, push: [Place, Place]|null}[]} Way places of a player and pushes, action by action */
 /** @typedef {{board: Board, player: Place|null, push: [Place, Place]|null}} Step */
 
 /** Milliseconds per action at 1×. */
@@ -14,7 +15,7 @@ const PACE_MS = 480;
 
 /**
  * Outline of the player's way up to a step; empty while it has not moved.
- * @param {Step[]} steps
+ * @param {Way} steps
  * @param {number} index
  */
 export function walkedPath(steps, index) {
@@ -29,7 +30,7 @@ export function walkedPath(steps, index) {
 
 /**
  * Outlines of the pushes up to a step.
- * @param {Step[]} steps
+ * @param {Way} steps
  * @param {number} index
  */
 export function pushedPath(steps, index) {

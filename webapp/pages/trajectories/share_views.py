@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.explorer.found import found_query
 from webapp.pages.trajectory_page import NO_FORMS, gone, player_context, private
+from webapp.play.challenge import start_of_challenge
 from webapp.teams.access import require_writer, signed_in
 from webapp.teams.undo_notice import offer_undo
 from webapp.trajectories.access import get_trajectory
@@ -87,6 +88,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
         | NO_FORMS
         | {
             "link": link,
+            "playable": start_of_challenge(link.trajectory) is not None,
             "when": when_of(link.trajectory),
             "address": address,
             "tokens_address": reverse("shared-tokens", args=[link.token]),

@@ -4,6 +4,7 @@ from django.urls import path
 
 from webapp.pages.trajectories import (
     annotation_views,
+    challenge_views,
     embed_views,
     export_views,
     film_views,
@@ -31,6 +32,7 @@ urlpatterns = [
     path("t/<slug:slug>/share", share_views.share, name="share"),
     path("t/<slug:slug>/shares/<slug:token>/revoke", share_views.revoke, name="revoke"),
     path("s/<slug:token>", share_views.shared, name="shared"),
+    path("s/<slug:token>/play", challenge_views.challenge, name="challenge"),
     path("s/<slug:token>/tokens.json", token_views.shared_tokens, name="shared-tokens"),
     path("s/<slug:token>/picture.png", image_views.shared_picture, name="shared-picture"),
     path("s/<slug:token>/images/<slug:sha256>", image_views.shared_image, name="shared-image"),

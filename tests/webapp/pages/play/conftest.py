@@ -15,8 +15,10 @@ from webapp.play import sessions
 def _sessions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Iterator[None]:
     """Close live environments after each test, and raise the timeout for busy machines."""
     settings.ECHOSCOPE_DATA_DIR = tmp_path
-    fresh = sessions.SessionPool()
+    fresh, visitors = sessions.SessionPool(), sessions.SessionPool()
     monkeypatch.setattr("webapp.play.games.SESSIONS", fresh)
+    monkeypatch.setattr("webapp.play.games.VISITOR_SESSIONS", visitors)
     monkeypatch.setattr(sessions, "ANSWER_TIMEOUT", 120.0)
     yield
     fresh.close()
+    visitors.close()

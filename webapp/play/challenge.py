@@ -1,0 +1,78 @@
+"""“Beat the agent”: a visitor without an account plays the puzzle of a shared attempt, with the agent's budget.
+
+A game is its address: the actions so far. Nothing is stored, and no cookie is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import envs
+from webapp.core.formatting import plural
+from webapp.play.best_runs import without_players
+from webapp.play.games import Game
+from webapp.play.sessions import is_available
+from webapp.play.starts import NoSuchStart, Start, of_trajectory
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.render.walk import Step
+
+Winner = Literal["you", "agent", "nobody"]
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Who did better, and the sentence that says it."""
+
+    winner: Winner
+    sentence: str
+
+
+def start_of_challenge(trajectory: Trajectory) -> Start | None:
+    """The initial state of an attempt that has ended, or None if visitors cannot play it. Select its group and run.
+
+    They play in environments of this project that run within the web process and whose actions have names.
+    """
+    name = trajectory.group.environment
+    if trajectory.run.recorded is not None or trajectory.success is None or name not in envs.names():
+        return None
+    if envs.variants(name) or not (spec := envs.spec(name)).actions:
+        return None
+    try:
+        start = of_trajectory(trajectory, spec)
+    except NoSuchStart:
+        return None
+    return start if is_available(start) else None
+
+
+def is_same_puzzle(game: Game, trajectory: Trajectory) -> bool:
+    """Whether the game began at the attempt's board, which another version of the environment may have drawn."""
+    return bool(without_players(game.first_board) == without_players(trajectory.group.board))
+
+
+def judge_duel(game: Game, trajectory: Trajectory) -> Duel | None:
+    """Compare a game that is over with the agent's attempt; None before its end."""
+    if not game.over:
+        return None
+    return compare(game.taken if game.success else None, trajectory.action_count if trajectory.success else None)
+
+
+def compare(yours: int | None, agents: int | None) -> Duel:
+    """Compare two attempts by the number of actions that solved the puzzle; None for an attempt that did not."""
+    if yours is None and agents is None:
+        return Duel("nobody", "A draw: neither you nor the agent solved it.")
+    if agents is None:
+        return Duel("you", f"You beat the agent: you solved it in {plural(yours or 0, 'action')}, and it did not.")
+    if yours is None:
+        return Duel("agent", f"The agent wins: it solved it in {plural(agents, 'action')}.")
+    if yours == agents:
+        return Duel("nobody", f"A draw: you and the agent both solved it in {plural(yours, 'action')}.")
+    if yours < agents:
+        return Duel("you", f"You beat the agent: {plural(yours, 'action')} against {agents}.")
+    return Duel("agent", f"The agent wins: {plural(agents, 'action')} against your {yours}.")
+
+
+def ghost_of(steps: Sequence[Step], taken: int) -> list[Mapping[str, Any]]:
+    """The agent's way up to as many actions as the visitor has taken, so that it reveals nothing ahead."""
+    return [{"player": step.player, "push": step.push} for step in steps[: taken + 1]]
