@@ -198,6 +198,7 @@ ADDRESSES: dict[str, Address] = {
     "run-archive": Address("writer", "post"),
     "run-delete": Address("author", page=True),
     "run-request": Address("writer", "post"),
+    "tv": Address("person", page=True),
     "compare": Address("person", page=True),
     "compare-curves-data": Address("person"),
     "saved-views": Address("person", page=True),

@@ -16,6 +16,7 @@ from webapp.pages.runs import (
     run_views,
     saved_view_views,
     trap_replay_views,
+    tv_views,
     worker_views,
 )
 
@@ -32,6 +33,7 @@ urlpatterns = [
     path("embed/echo-trap", trap_replay_views.embed_echo_trap, name="embed-echo-trap"),
     path("runs/<slug:slug>/", run_views.run_live, name="run"),
     path("runs/<slug:slug>/snapshot.json", run_views.run_snapshot, name="run-snapshot"),
+    path("tv", tv_views.tv, name="tv"),
     path("runs/<slug:slug>/highlights.json", run_views.run_highlights, name="run-highlights"),
     path("runs/<slug:slug>/trajectories", explorer_views.explorer, name="run-trajectories"),
     path("runs/<slug:slug>/trajectories.json", explorer_views.explorer_counts, name="run-trajectories-counts"),

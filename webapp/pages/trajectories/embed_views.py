@@ -64,7 +64,7 @@ def trajectory_embed(request: HttpRequest, slug: str) -> HttpResponse:
         "start": start,
         "tokens_address": reverse("trajectory-tokens", args=[slug]),
         "address": reverse("trajectory", args=[slug]) + start,
-        "autoplay": False,
+        "autoplay": request.GET.get("autoplay") == "1",
         "theme": "",
     }
     response = render(request, "trajectories/embed.html", context)
