@@ -28,7 +28,7 @@ __all__ = ["people", "run", "tables_beside_the_browser"]
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 PICTURES = Path(os.environ.get("ECHOSCOPE_SCREENSHOTS", ROOT / "var" / "screenshots"))
 WIDTHS = {"phone": 390, "tablet": 820, "desktop": 1380}
-PUBLIC = {"login", "account_reset_password", "invitation", "shared", "embed"}
+PUBLIC = {"login", "account_reset_password", "invitation", "shared", "challenge", "embed"}
 """Pages visited without an account."""
 QUIET = 250  # milliseconds for scripts to draw
 MAX_SHIFT = 0.02

@@ -10,7 +10,8 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
 from webapp.core.formatting import plural
-from webapp.runs.models import Run
+from webapp.runs.main_suite import main_suite
+from webapp.runs.models import Evaluation, Run
 from webapp.trajectories.models import Trajectory
 
 
@@ -109,3 +110,11 @@ def first_successes(run: Run, suite: str, iteration: int, *, harder_than: int = 
     ]
     found.sort(key=lambda puzzle: (*(-rank for rank in puzzle.difficulty), puzzle.number))
     return FirstSuccesses(iteration, run.when(iteration), run.task_noun, found) if found else None
+
+
+def newest_first_successes(run: Run) -> FirstSuccesses | None:
+    """Return the first successes of the newest evaluation of the run's main suite, or None. At most three queries."""
+    evaluations = list(Evaluation.objects.filter(run=run).only("suite", "iteration"))
+    suite = main_suite(evaluations, run.environment)
+    iterations = [one.iteration for one in evaluations if one.suite == suite]
+    return first_successes(run, suite, max(iterations)) if len(iterations) > 1 else None

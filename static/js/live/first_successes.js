@@ -17,5 +17,4 @@ if (note instanceof HTMLElement) {
     if (events.some(({ type }) => type === "evaluation")) void load(note);
   });
   document.addEventListener("runreloaded", () => void load(note));
-  void load(note);
 }

@@ -27,6 +27,7 @@ from webapp.runs.run_files import model_name
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.exports.run_downloads import has_journal
+from webapp.trajectories.first_successes import newest_first_successes
 from webapp.trajectories.models import Trajectory
 
 MAX_DIGITS = 9
@@ -61,6 +62,8 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
         "recovery": recovery(run, healthy),
         "healthy_checkpoint": healthy,
     } | _result_context(request, run)
+    if "result" not in context:
+        context["found"] = newest_first_successes(run)
     return run_page(request, run, "run", "runs/live.html", **context)
 
 

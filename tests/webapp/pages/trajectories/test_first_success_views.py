@@ -55,7 +55,9 @@ def test_the_live_page_gets_a_note_while_the_newest_evaluation_has_any(learner: 
     address = f"/runs/{learner.slug}/first-successes"
     assert who.viewer.get(address, headers=fragment).status_code == 204
     assert "No first success in this evaluation" in who.viewer.get(address).content.decode()
+    assert "It got it!" not in who.viewer.get(f"/runs/{learner.slug}/").content.decode()
     learner.evaluations.filter(iteration=4).delete()
+    assert "It got it!" in who.viewer.get(f"/runs/{learner.slug}/").content.decode()
     note = who.viewer.get(address, headers=fragment).content.decode()
     assert "It got it!" in note
     assert f'href="{address}?iteration=3"' in note
