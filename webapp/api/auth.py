@@ -35,7 +35,7 @@ class Caller:
 
     def runs(self) -> RunQuerySet:
         """Return runs of the caller's teams, for lists."""
-        runs = Run.objects.of_teams_of(self.user)
+        runs = Run.objects.listed_for(self.user)
         return runs if self.team is None else runs.filter(team=self.team)
 
     def find(self, visible: QuerySet[Row], slug: str, noun: str, team: str = "team") -> Row:

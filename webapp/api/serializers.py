@@ -13,7 +13,7 @@ from webapp.api.auth import caller
 from webapp.api.schemas.run_schemas import JournalOut, RunDetail, RunOut, WaitingOut
 from webapp.api.schemas.trajectory_schemas import ShareOut, TrajectoryOut
 from webapp.runs.models import Run
-from webapp.runs.public_words import failure_words, problem_words
+from webapp.runs.public_texts import failure_text, problem_text
 from webapp.runs.queue.order import queue_positions
 from webapp.teams.access import role_in_team
 from webapp.trajectories.models import ShareLink, Trajectory
@@ -44,13 +44,13 @@ def waiting_out(run: Run) -> WaitingOut | None:
     position = queue_positions(timezone.now()).get(run.pk)
     if position is None:
         return None
-    return WaitingOut(position=position.position, message=position.words, possible=position.possible)
+    return WaitingOut(position=position.position, message=position.text, possible=position.possible)
 
 
 def journal_out(request: HttpRequest, run: Run, left_out: list[str] | None = None) -> JournalOut:
     """Return the import status of a run's journal, without details outside its team."""
     sent = getattr(run, "sent_journal", None)
-    problem = run.journal_error and problem_words(run.journal_error, inside=is_inside(request, run))
+    problem = run.journal_error and problem_text(run.journal_error, inside=is_inside(request, run))
     return JournalOut(
         offset=run.journal_offset,
         seq=run.seq,
@@ -88,7 +88,7 @@ def _run(request: HttpRequest, run: Run) -> dict[str, Any]:
         "gpus": run.gpus,
         "device": run.device,
         "parameters": run.parameters,
-        "failure": failure_words(run.failure, inside=not run.failure or is_inside(request, run)),
+        "failure": failure_text(run.failure, inside=not run.failure or is_inside(request, run)),
         "summary": run.summary,
         "created_at": run.created_at,
         "started_at": run.started_at,
@@ -141,6 +141,6 @@ def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> Tr
         "first_mistake_turn": trajectory.first_mistake_turn,
         "kept": trajectory.group.kept,
         "lost_at": trajectory.lost_at,
-        "error": failure_words(trajectory.error, inside=not trajectory.error or is_inside(request, run)),
+        "error": failure_text(trajectory.error, inside=not trajectory.error or is_inside(request, run)),
     }
     return TrajectoryOut.model_validate(facts)

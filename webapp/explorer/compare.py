@@ -63,7 +63,7 @@ class Side:
 
     @property
     def algorithm(self) -> str:
-        return summaries.algorithm_words(self.run.config)
+        return summaries.algorithm_text(self.run.config)
 
     @property
     def tokens(self) -> float | None:

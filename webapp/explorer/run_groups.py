@@ -49,7 +49,7 @@ def suggestions(runs: Sequence[Run], most: int, of: Run | None = None) -> list[S
         for group in groups.values()
         if len(group) > 1
     ]
-    algorithms = {run.pk: summaries.algorithm_words(run.config) for run in runs}
+    algorithms = {run.pk: summaries.algorithm_text(run.config) for run in runs}
     others = [
         Suggestion(f"Same environment, {run.environment}, other algorithm", [earlier, run])
         for run, earlier in combinations(runs, 2)

@@ -20,7 +20,7 @@ from webapp.core.publisher import PROGRESS, RUN_CHANGED, TOKENS, run_group
 from webapp.ingest.event_frames import FRAME_TAIL, frame_head, frame_text
 from webapp.live.shared_frames import SharedFrame
 from webapp.runs.models import EventBatch, Run
-from webapp.runs.public_words import public_frame
+from webapp.runs.public_texts import public_frame
 
 logger = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from webapp.live.frame_reader import Frame, FrameReader, SharedEvents, frames_af
 from webapp.live.shared_frames import SharedFrame, find_write
 from webapp.runs import token_subscriptions
 from webapp.runs.models import Run
-from webapp.runs.public_words import failure_words, problem_words, public_frame
+from webapp.runs.public_texts import failure_text, problem_text, public_frame
 from webapp.teams.access import role_in
 
 MAX_EVENTS_BEHIND = 5000
@@ -177,8 +177,8 @@ class RunConsumer(LiveConsumer):
         hello = {
             "attempt": status.attempt,
             "state": status.state,
-            "failure": failure_words(status.failure, inside=self.inside),
-            "problem": problem_words(status.journal_error, inside=self.inside),
+            "failure": failure_text(status.failure, inside=self.inside),
+            "problem": problem_text(status.journal_error, inside=self.inside),
             "live": "push" if reader.hub.redis_answers else "poll",
         }
         if hello != self.last_hello:

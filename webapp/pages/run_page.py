@@ -21,7 +21,7 @@ from webapp.live.snapshot import heading, snapshot
 from webapp.notifications.actions import is_following
 from webapp.pages.link_previews import run_preview
 from webapp.reports.models import Report
-from webapp.runs import public_words, summaries
+from webapp.runs import public_texts, summaries
 from webapp.runs.access import may_delete
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
@@ -70,8 +70,8 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "tabs": [(name, tab_title(name, run)) for name in TABS if inside or name not in TEAM_TABS],
             "inside": inside,
             "following": inside and is_following(signed_in(request), run),
-            "failure": public_words.failure_words(run.failure, inside=inside),
-            "problem": public_words.problem_words(run.journal_error, inside=inside),
+            "failure": public_texts.failure_text(run.failure, inside=inside),
+            "problem": public_texts.problem_text(run.journal_error, inside=inside),
             "snapshot": now,
             "state": now["state"],
             "writer": writer,
@@ -83,9 +83,9 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "study_run": study_run_of(request.user, run) if run.group else None,
             "reports": Report.objects.mentioning(request.user, run) if tab == "run" else [],
             "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
-            "phase_words": formatting.phase_text(phase, run.length)
+            "phase_text": formatting.phase_text(phase, run.length)
             if run.state in Run.HELD
-            else summaries.rest_words(run),
+            else summaries.rest_text(run),
             "waiting": queue_positions(timezone.now()).get(run.pk) if run.state == Run.State.QUEUED else None,
             "priorities": Run.Priority.options(),
             "priority": Run.Priority(run.priority).name.lower(),

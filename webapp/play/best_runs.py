@@ -55,7 +55,7 @@ def best_runs_from(user: Any, start: Start, board: dict[str, Any]) -> list[BestR
             seed=start.seed,
             environment=start.environment,
             superseded=False,
-            run__in=Run.objects.of_teams_of(user).values("pk"),
+            run__in=Run.objects.listed_for(user).values("pk"),
         )
         .select_related("run")
         .annotate(
@@ -88,7 +88,7 @@ def best_runs(user: Any, name: str, variant: str = "") -> list[Evaluation]:
     """
     chosen = Q(run__config__environment__settings__id=variant) if variant else Q()
     newest = (
-        Evaluation.objects.filter(run__in=Run.objects.of_teams_of(user).values("pk"), suite=name)
+        Evaluation.objects.filter(run__in=Run.objects.listed_for(user).values("pk"), suite=name)
         .filter(chosen)
         .select_related("run", "run__author")
         .defer("run__log_tail", "run__summary")
@@ -102,7 +102,7 @@ def best_runs(user: Any, name: str, variant: str = "") -> list[Evaluation]:
 def best_of_each(user: Any, names: Sequence[str]) -> dict[str, Evaluation]:
     """The best run of the user's teams in each environment, by its newest result, if it solves any. One query."""
     newest = (
-        Evaluation.objects.filter(run__in=Run.objects.of_teams_of(user).values("pk"), suite__in=names)
+        Evaluation.objects.filter(run__in=Run.objects.listed_for(user).values("pk"), suite__in=names)
         .select_related("run")
         .only("suite", "success", "run__slug", "run__title")
         .order_by("run_id", "suite", "-iteration")

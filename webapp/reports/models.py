@@ -31,7 +31,7 @@ class ReportQuerySet(models.QuerySet["Report"]):
         """Reports that the user may read: those of their teams, and those open to anyone."""
         return self.filter(Q(visibility__in=Report.OPEN) | Q(team__in=_teams_of(user)))
 
-    def of_teams_of(self, user: User | AnonymousUser) -> ReportQuerySet:
+    def listed_for(self, user: User | AnonymousUser) -> ReportQuerySet:
         """Reports for lists: those of the user's teams."""
         return self.filter(team__in=_teams_of(user))
 

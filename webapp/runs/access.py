@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def get_run(user: User | AnonymousUser, slug: str) -> Run:
-    """The run of that slug if the user may read it, with its team, author and worker. Raises Http404."""
+    """Return the run of that slug if the user may read it, with its team, author and worker. Raises Http404."""
     run = Run.objects.visible_to(user).with_alarm().select_related("team", "author", "worker").filter(slug=slug).first()
     if run is None:
         raise Http404("There is no such run, or it belongs to a team you are not in.")
@@ -28,7 +28,7 @@ def get_run(user: User | AnonymousUser, slug: str) -> Run:
 
 
 def get_run_of_team(user: User | AnonymousUser, slug: str) -> Run:
-    """As get_run, but for members of the run's team only: a public link is not enough."""
+    """Return the run like `get_run`, but only for members of its team: a public link is not enough."""
     run = get_run(user, slug)
     if role_in_team(user, run.team_id) is None:
         raise Http404("This belongs to a team you are not in.")
@@ -36,24 +36,24 @@ def get_run_of_team(user: User | AnonymousUser, slug: str) -> Run:
 
 
 def require_may_set(user: User | AnonymousUser, run: Run, visibility: Run.Visibility) -> None:
-    """Raise PermissionDenied for a member who would hide another's run from the team."""
+    """Raise PermissionDenied for a member who would hide another member's run from the team."""
     if visibility == Run.Visibility.PRIVATE and run.author_id != user.pk and not may_admin(user, run.team_id):
         raise PermissionDenied(NOT_YOURS_TO_HIDE)
 
 
 def may_delete(user: User | AnonymousUser, run: Run) -> bool:
-    """Whether the user may delete the run: its author while a writer of the team, and the team's admins."""
+    """Return True for an author who may still write in the team, and for the team's admins."""
     role = role_in_team(user, run.team_id)
     return role == Membership.Role.ADMIN or (role in Membership.WRITERS and run.author_id == user.pk)
 
 
 def require_may_delete(user: User | AnonymousUser, run: Run) -> None:
-    """Raise PermissionDenied for all others than may_delete."""
+    """Raise PermissionDenied unless `may_delete`."""
     if not may_delete(user, run):
         raise PermissionDenied("Only the author of this run and the admins of its team may delete it.")
 
 
 def require_may_prefer(user: User | AnonymousUser, team_id: int, priority: Run.Priority) -> None:
-    """Raise PermissionDenied for high priority without being an admin of the team."""
+    """Raise PermissionDenied for high priority unless the user is an admin of the team."""
     if priority == Run.Priority.HIGH and not may_admin(user, team_id):
         raise PermissionDenied(NOT_YOURS_TO_HURRY)

@@ -91,7 +91,7 @@ def record_run(action: AuditAction, run: Run, **details: Any) -> None:
 
 @transaction.atomic
 def do_archive_run(run: Run, archived: bool) -> Run:
-    """Leave a run out of lists, or put it back. Raises RequestRefused for a run that may still train."""
+    """Hide a run from lists, or show it again. Raises RequestRefused for a run that may still train."""
     if not archived:
         Run.objects.filter(pk=run.pk).update(archived_at=None)
     elif not Run.objects.filter(pk=run.pk, state__in=Run.ENDED).update(archived_at=timezone.now()):
@@ -187,18 +187,18 @@ IDLE_STATES = {
     Run.Request.STOP: (Run.State.STOPPED, (Run.State.QUEUED, Run.State.PAUSED)),
     Run.Request.CANCEL: (Run.State.CANCELLED, (Run.State.QUEUED, Run.State.PAUSED, Run.State.STOPPED)),
 }
-"""Resulting state of a request while no process runs, and the states it applies to."""
+"""The state after a request while no process runs, and the states to which the request applies."""
 
 
 @transaction.atomic
 def _interrupt(run_id: int, request: Run.Request) -> bool:
     state, idle = IDLE_STATES[request]
     ended = None if state == Run.State.PAUSED else timezone.now()
-    before = F("state") if request == Run.Request.CANCEL else Value("")
+    previous_state = F("state") if request == Run.Request.CANCEL else Value("")
     changed = Run.objects.filter(pk=run_id, state__in=idle).update(
-        state=state, requested="", ended_at=ended, cancelled_from=before
+        state=state, requested="", ended_at=ended, cancelled_from=previous_state
     )
-    if not changed:  # a supervisor holds it: it reads the request within a second
+    if not changed:  # a supervisor runs it: it reads the request within a second
         changed = Run.objects.filter(pk=run_id, state__in=Run.HELD).update(requested=request, cancelled_from="")
     if changed:
         notify_on_commit(run_id)
@@ -260,7 +260,7 @@ def do_renew_lease(run: Run, now: datetime) -> Run | None:
 
 @transaction.atomic
 def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: str = "") -> bool:
-    """Release the lease and leave the run in `state`. False if the lease was lost."""
+    """Release the lease and set the run's state. Returns False if the lease was lost."""
     released = _release(
         Run.objects.held_by(run.lease),
         run,
@@ -279,7 +279,7 @@ def do_release_run(run: Run, state: Run.State, *, failure: str = "", log_tail: s
 
 
 def _release(held: RunQuerySet, run: Run, state: Run.State, now: datetime, **changes: object) -> bool:
-    """End the lease of the run if it is still among `held`. False otherwise."""
+    """End the lease of the run if it is still among `held`; return False otherwise."""
     changed = held.filter(pk=run.pk).update(
         state=state,
         requested="",
@@ -322,7 +322,7 @@ def do_reap(now: datetime) -> int:
 
 @transaction.atomic
 def do_take_back(held: RunQuerySet, now: datetime) -> bool:
-    """End the lease of the only run of `held`, whose supervisor is lost, and do what was requested. False without one.
+    """End the lease of the only run of `held` if its supervisor is lost, and apply its request. False without a run.
 
     A row that its supervisor locks is left for the next round: the database ends idle transactions.
     """
@@ -348,7 +348,7 @@ def do_record_heartbeat(name: str, now: datetime, **description: object) -> Work
 
 
 def do_prune(now: datetime) -> int:
-    """Delete frames of runs that ended long ago (their pages read the tables) and old workers. Returns the frames."""
+    """Delete old workers, and frames of runs that ended long ago, whose pages read the tables. Returns the frames."""
     Worker.objects.filter(last_seen_at__lt=now - WORKER_RETENTION).delete()
     StoredModel.objects.exclude(store__in=Worker.objects.values("model_store")).delete()
     fair_share.forget(now)
@@ -377,7 +377,7 @@ def wake_on_commit(run_id: int) -> None:
 def wake_next_on_commit() -> None:
     """Wake the workers for the first run of each queue: a change may let it start.
 
-    A worker that claims a run wakes the next one, so one message per queue is enough however many places are free.
+    A worker that claims a run wakes the next one, so one message per queue is enough for any number of free slots.
     """
     transaction.on_commit(lambda: _wake_next(timezone.now()))
 
@@ -385,7 +385,7 @@ def wake_next_on_commit() -> None:
 def _wake_next(now: datetime, before: datetime | None = None) -> int:
     """Wake the workers for the first run of each queue, unless they were woken for it after `before`.
 
-    `before` is by the clock of the database, as `Run.woken_at` is.
+    `before` is a time of the database's clock, like `Run.woken_at`.
     """
     seen: set[str] = set()
     woken = 0

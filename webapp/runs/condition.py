@@ -1,4 +1,4 @@
-"""Condition of a run's policy in one word, as headers, lists, tab titles, comparisons and the API state it."""
+"""Condition of a run's policy as a label for headers, lists, tab titles, comparisons and the API."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 LABELS = {"watch": "At risk", "trapped": "Trapped"}
-"""States of the Echo Trap detector that are worth a word wherever a run is named; the others are healthy."""
+"""States of the Echo Trap detector that are shown next to a run's name; the others are healthy."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Trouble of a policy, and the iteration in which the detector said so first.
+    """Trouble of a policy, and the iteration in which the detector first reported it.
 
     Attributes:
         state: a key of LABELS.
-        since: iteration of the alarm that stands.
+        since: iteration of the current alarm.
     """
 
     state: str
@@ -24,7 +24,7 @@ class Condition:
 
     @property
     def label(self) -> str:
-        """One word, e.g. “Trapped”; static/js/live/run_header.js writes the same."""
+        """A short label, e.g. “Trapped”; static/js/live/run_header.js writes the same."""
         return LABELS[self.state]
 
     @property
@@ -33,6 +33,6 @@ class Condition:
         return f"{self.label} since iteration {self.since}"
 
 
-def condition_of(alarm: Mapping[str, Any] | None) -> Condition | None:
-    """The condition after the alarm that stands (its state and iteration); None for a healthy or unjudged policy."""
+def get_condition(alarm: Mapping[str, Any] | None) -> Condition | None:
+    """Return the condition that follows from the current alarm; None for a healthy or unjudged policy."""
     return Condition(alarm["state"], alarm["iteration"]) if alarm and alarm["state"] in LABELS else None

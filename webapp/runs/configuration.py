@@ -1,4 +1,4 @@
-"""Settings of a run for its page: section by section, with what differs from its preset."""
+"""Settings of a run for its page, by section, with differences from its preset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.runs.launch.fields import full_labels, section_title
 from webapp.runs.models import Run
 
 WITHOUT_SECTION = ""
-"""Section of the settings that have none of their own, such as the seed."""
+"""Section of the settings without a section, such as the seed."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SettingsSection:
 
 
 def sections(run: Run) -> list[SettingsSection]:
-    """All settings of a run of Echoscope's own trainer, also of one that this version could no longer launch."""
+    """Return all settings of a run of Echoscope's trainer, including runs that this version could no longer launch."""
     preset, labels = _preset_values(run.preset), full_labels()
     settings = [
         RunSetting(name, labels.get(name, ""), value_text(value), _other(name, value, preset))
@@ -60,7 +60,7 @@ def sections(run: Run) -> list[SettingsSection]:
 
 
 def _preset_values(preset: str) -> Mapping[str, Any]:
-    """Values of the preset by dotted name; empty without one."""
+    """Return the values of the preset by dotted name; empty without one."""
     return dict(leaves(load_preset(preset).model_dump(mode="json"))) if preset in preset_names() else {}
 
 
@@ -71,7 +71,7 @@ def _other(name: str, value: Any, preset: Mapping[str, Any]) -> str | None:
 
 
 def value_text(value: Any) -> str:
-    """A value as the page shows it."""
+    """Return a value as the page shows it."""
     match value:
         case None | "" | [] | {}:
             return "–"

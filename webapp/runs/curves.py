@@ -88,8 +88,8 @@ _ENDS = """
 """Two entries of the index for each run and metric."""
 
 
-def stride_of(last: int, buckets: int = BUCKETS) -> int:
-    """The smallest power of two that divides the iterations 0 to `last` into at most `buckets` buckets."""
+def choose_stride(last: int, buckets: int = BUCKETS) -> int:
+    """Return the smallest power of two that divides the iterations 0 to `last` into at most `buckets` buckets."""
     stride = 1
     while last // stride >= buckets:
         stride *= 2
@@ -105,7 +105,7 @@ def cut(
     high: float = math.inf,
     width: int = 3 * BUCKETS,
 ) -> Cut:
-    """The curves between `low` and `high` on the axis, with about `width` points each. Two queries.
+    """Return the curves between `low` and `high` on the axis, with about `width` points each. Two queries.
 
     With fewer iterations than that, every point is returned.
     """
@@ -119,7 +119,7 @@ def cut(
     if last - first < width:
         return Cut(0, raw(runs, names, axis=axis, low=low, high=high))
     buckets = max(1, width // 3)
-    stride: float = stride_of(last - first, buckets)
+    stride: float = choose_stride(last - first, buckets)
     if axis != "iteration":
         stride = max((right - left) / buckets, 1e-9)
     return Cut(stride, _bucketed(where, axis, stride))
@@ -133,7 +133,7 @@ def raw(
     low: float = -math.inf,
     high: float = math.inf,
 ) -> Curves:
-    """Every point between `low` and `high`."""
+    """Return every point between `low` and `high`."""
     curves: Curves = defaultdict(list)
     for run, name, iteration, x, value in _rows(_RAW.format(x=axis), [list(runs), list(names), low, high]):
         curves[run, name].append(Point(iteration, float(x), value))
@@ -141,8 +141,8 @@ def raw(
 
 
 def by_iteration(run: int, names: Sequence[str], last: int) -> dict[str, list[list[float]]]:
-    """{name: [[iteration, value], …]} in at most BUCKETS buckets, for the live page. One query."""
-    stride, everything = stride_of(last), [[run], list(names), -math.inf, math.inf]
+    """Return {name: [[iteration, value], …]} in at most BUCKETS buckets, for the live page. One query."""
+    stride, everything = choose_stride(last), [[run], list(names), -math.inf, math.inf]
     points = raw([run], names) if stride == 1 else _bucketed(everything, "iteration", stride)
     return {name: [[point.iteration, point.value] for point in points.get((run, name), [])] for name in names}
 
@@ -183,7 +183,7 @@ class Summary:
     seconds: float
 
     def best(self, better: Better) -> tuple[float, int] | None:
-        """(value, iteration) of the best value, the first of equals; None for metrics without a better direction."""
+        """Return (value, iteration) of the first best value; None for metrics without a better direction."""
         match better:
             case "up":
                 return self.highest, self.highest_at
@@ -193,7 +193,7 @@ class Summary:
 
 
 def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[tuple[int, str], Summary]:
-    """(run, metric) → summary; all metrics without `names`. One query."""
+    """Return the summaries by (run, metric); all metrics without `names`. One query."""
     selected = None if names is None else list(names)
     rows = _rows(_SUMMARY, [list(runs), selected, selected])
     return {
@@ -219,19 +219,19 @@ def names_of(runs: Sequence[int]) -> list[str]:
 
 @dataclass(frozen=True)
 class ChartSpec:
-    """A metric and its chart. `partners` are drawn with it: the ends of its interval, its limit."""
+    """A metric and its chart. `partners` are drawn in the same chart: the ends of its interval, its limit."""
 
     spec: MetricSpec
     partners: dict[str, str] = field(default_factory=dict)
     summary: Summary | None = None
 
     @property
-    def unit_words(self) -> str:
-        """The unit, for the title; empty where every value has it."""
+    def unit_text(self) -> str:
+        """The unit, for the title; empty if it is written next to every value."""
         return "" if self.spec.unit in ("share", "bytes", "%") else self.spec.unit
 
     @property
-    def last_words(self) -> str:
+    def last_text(self) -> str:
         return "" if self.summary is None else self.spec.reading(self.summary.last)
 
     @property
@@ -241,7 +241,7 @@ class ChartSpec:
         return (self.spec.reading(best[0]), best[1]) if best else None
 
     @property
-    def range_words(self) -> str:
+    def range_text(self) -> str:
         """Range of the values as text."""
         if self.summary is None:
             return ""
@@ -250,7 +250,7 @@ class ChartSpec:
 
     @property
     def constant(self) -> bool:
-        """Whether several values were measured and all are equal."""
+        """True if several values were measured and all are equal."""
         summary = self.summary
         return summary is not None and summary.count > 1 and summary.lowest == summary.highest
 
@@ -324,7 +324,7 @@ USUAL = ("reward", "accuracy", "eval_loss", "loss", "train_loss", "grad_norm")
 
 
 def split_overview(sections: Sequence[ChartSection], suite: str) -> tuple[list[ChartSpec], list[ChartSection]]:
-    """The charts at the top of the page, and the sections without them.
+    """Return the charts at the top of the page, and the sections without these charts.
 
     The first is the success in the `suite`, or in the first suite if the run was not evaluated in that one. Runs of
     other trainers that have none of these charts begin with the usual ones.
@@ -414,7 +414,7 @@ _BESIDE_SUCCESS = {
     "best": "success_best_play",
     "random": "success_random_play",
 }
-"""Metrics drawn with a suite's success: the ends of its interval, and the lines between which policies lie."""
+"""Metrics drawn with a suite's success: the ends of its interval, and the success of the best and of random play."""
 
 
 def _is_partner(name: str, available: set[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Echo Trap on the site: recording of rewinds, and data of the panel with state, evidence and history.
+"""Echo Trap on the site: recording of rewinds, and the panel's data with state, evidence and history.
 
 The trainer computes signals and limits (trainer/metrics/trap_signals.py).
 """
@@ -19,19 +19,19 @@ from webapp.runs.condition import LABELS
 from webapp.runs.models import Alarm, MetricPoint, Rewind, Run
 
 MAX_ITERATIONS = 120
-"""Number of iterations in the small curves of the evidence; of other trainers' runs, of those that were logged."""
+"""Number of iterations in the small curves of the evidence; for other trainers' runs, logged iterations only."""
 ALARMS, REWINDS = 12, 6
 SIGNAL_METRICS = tuple(name for sign in SIGNALS for name in (sign.name, sign.limit))
 LEARNING = next(sign for sign in SIGNALS if sign.key == "learning")
 NO_DATA = "unknown"
-"""State before a signal has a value: there is nothing to judge before a run has trained."""
+"""State before a signal has a value, so that there is nothing to judge yet."""
 NO_SIGNAL = "no_signal"
-"""State while no group teaches anything, so that the other signals say nothing about the training."""
+"""State while no group of attempts teaches anything, so that the other signals are meaningless."""
 NOT_RECORDED = "not_recorded"
-"""State of another trainer's run without metrics in which a collapse shows early."""
+"""State of another trainer's run without the metrics in which a collapse shows early."""
 TOO_SHORT = "too_short"
 """State of a run that ended before a signal had a value."""
-STATE_WORDS = {
+STATE_LABELS = {
     NO_DATA: "No data yet",
     **dict.fromkeys((NO_SIGNAL, NOT_RECORDED, TOO_SHORT), "Nothing to judge"),
     "healthy": "Healthy",
@@ -39,10 +39,10 @@ STATE_WORDS = {
 }
 OUTCOME_METRICS = ("reward/mean", "success/rate")
 EARLY_METRICS = ("reward/in_group_std", "entropy/mean", "policy/grad_norm")
-"""What another trainer's run must record to be judged: at least one of these; the outcomes tell what followed."""
+"""To be judged, another trainer's run must record one of these metrics; the outcomes show the consequences."""
 PARTIAL_SIGNALS = ("reward", "success", "template", "format")
-"""Signals that cannot show that a run is healthy: answers keep their format in runs that learn nothing, and the others
-raise nothing on their own."""
+"""Signals that cannot show that a run is healthy: runs that learn nothing keep their format, too, and the other ones
+never raise an alarm by themselves."""
 MEANING = {
     NO_DATA: "The signals are judged once the first iterations have been trained.",
     NO_SIGNAL: "All attempts of a group get the same reward, so that no group teaches the policy anything. Read "
@@ -84,7 +84,7 @@ def record_rewind(run: Run, event: events.Rewound) -> None:
 
 
 def history(run: Run) -> dict[str, Any]:
-    """The snapshot's alarms and rewinds. Two queries."""
+    """Return the snapshot's alarms and rewinds. Two queries."""
     newest = list(run.alarms.order_by("-seq", "-pk").values("state", "message", "iteration", "undone")[:ALARMS])
     rewinds = run.rewinds.order_by("-seq").values("number", "from_iteration", "to_iteration", "changes")[:REWINDS]
     return {
@@ -94,7 +94,7 @@ def history(run: Run) -> dict[str, Any]:
 
 
 def trouble_since(run: Run) -> int | None:
-    """Iteration of the first alarm since the policy was healthy last; None for a healthy or unjudged policy."""
+    """Return the iteration of the first alarm since the policy was last healthy; None if it is healthy or unjudged."""
     since = None
     standing = run.alarms.filter(undone=False).order_by("-seq", "-pk")
     for state, iteration in standing.values_list("state", "iteration"):
@@ -105,7 +105,7 @@ def trouble_since(run: Run) -> int | None:
 
 
 def evidence(run: Run) -> dict[str, list[list[float]]]:
-    """{sign: [[iteration, value, limit], …]} of the newest iterations. One query."""
+    """Return {sign: [[iteration, value, limit], …]} of the newest iterations. One query."""
     values: dict[str, dict[int, float]] = defaultdict(dict)
     for name, iteration, value in _newest_points(run):
         values[name][iteration] = value
@@ -120,7 +120,7 @@ def evidence(run: Run) -> dict[str, list[list[float]]]:
 
 
 def _newest_points(run: Run) -> list[tuple[str, int, float]]:
-    """Name, iteration and value. Other trainers may log every hundredth step: of theirs, the newest of each signal."""
+    """Return (name, iteration, value) of the newest iterations, or the newest points of trainers that log rarely."""
     columns = ("name", "iteration", "value")
     if run.recorded is None:
         since = run.iteration - MAX_ITERATIONS
@@ -149,17 +149,17 @@ class Evidence:
         return bool(self.points) and self.sign.crossed(*self.points[-1][1:])
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Value and limit, e.g. “62%, limit 50%”."""
         if not self.points:
             return self.missing
         _, value, limit = self.points[-1]
         side = "±" if self.sign.bad == "beyond" else ""
-        return f"{number_words(self.sign, value)}, limit {side}{number_words(self.sign, limit)}"
+        return f"{number_text(self.sign, value)}, limit {side}{number_text(self.sign, limit)}"
 
 
-def number_words(sign: Signal, value: float) -> str:
-    """The value as text; halves are rounded up, as in the browser."""
+def number_text(sign: Signal, value: float) -> str:
+    """Return the value as text; halves are rounded up, as in the browser."""
     match sign.unit:
         case "share":
             text = f"{math.floor(100 * value + 0.5)}%"
@@ -170,8 +170,8 @@ def number_words(sign: Signal, value: float) -> str:
     return text.replace("-", "−")
 
 
-def state_of(snapshot: Mapping[str, Any]) -> str:
-    """The state to show: that of the last alarm, or whether there is anything to judge.
+def get_state(snapshot: Mapping[str, Any]) -> str:
+    """Return the state to show: the state of the last alarm, or the reason why there is nothing to judge.
 
     static/js/live/echo_trap.js decides the same way.
     """
@@ -189,12 +189,12 @@ def state_of(snapshot: Mapping[str, Any]) -> str:
 
 
 def recorded(snapshot: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Those of the metrics that have values."""
+    """Return the names of the metrics that have values."""
     return [name for name in names if snapshot["curves"].get(name)]
 
 
 def message(snapshot: Mapping[str, Any], state: str) -> str:
-    """The evidence for the state in a sentence, as static/js/live/echo_trap.js writes it."""
+    """Return the evidence for the state in a sentence, as static/js/live/echo_trap.js writes it."""
     other = snapshot["run"]["recorded"]
     match state:
         case "no_signal":
@@ -202,10 +202,10 @@ def message(snapshot: Mapping[str, Any], state: str) -> str:
         case "not_recorded":
             if outcomes := recorded(snapshot, OUTCOME_METRICS):
                 return (
-                    f"The run recorded {in_words(outcomes)}, but none of {in_words(EARLY_METRICS)}, in which a "
+                    f"The run recorded {join_items(outcomes)}, but none of {join_items(EARLY_METRICS)}, in which a "
                     "collapse shows early."
                 )
-            return f"The run recorded none of {in_words((*OUTCOME_METRICS, *EARLY_METRICS))}."
+            return f"The run recorded none of {join_items((*OUTCOME_METRICS, *EARLY_METRICS))}."
         case "too_short":
             return "The run ended before there were enough iterations to compare."
     if snapshot["alarm"]:
@@ -217,24 +217,24 @@ def message(snapshot: Mapping[str, Any], state: str) -> str:
             else "The first iterations will show whether thoughts and rewards stay different."
         )
     judged = [sign.title.lower() for sign in SIGNALS if sign is not LEARNING and snapshot["evidence"].get(sign.key)]
-    return f"No sign of a collapse in {in_words(judged or ['the learning signal'])}."
+    return f"No sign of a collapse in {join_items(judged or ['the learning signal'])}."
 
 
-def in_words(items: Sequence[str]) -> str:
-    """A list in words, e.g. “a, b and c”."""
+def join_items(items: Sequence[str]) -> str:
+    """Join items, e.g. “a, b and c”."""
     *others, last = items
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Template data of the panel: state, signals, explanations, and the configured reaction to a collapse.
+    """Return the panel's template data: state, signals, explanations, and the configured reaction to a collapse.
 
-    Of another trainer's run no reaction is known.
+    The reaction is unknown for another trainer's run.
     """
-    state, other = state_of(snapshot), snapshot["run"]["recorded"]
+    state, other = get_state(snapshot), snapshot["run"]["recorded"]
     return {
         "state": state,
-        "word": STATE_WORDS[state],
+        "word": STATE_LABELS[state],
         "message": message(snapshot, state),
         "opens": state in ("watch", "trapped", NOT_RECORDED),
         "evidence": [
@@ -247,7 +247,7 @@ def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
 
 
 def reaction_text(config: Mapping[str, Any]) -> str:
-    """The run's configured reaction to a collapse."""
+    """Describe the run's configured reaction to a collapse."""
     settings = config.get("echo_trap", {})
     match settings.get("action", "none"):
         case "stop":
@@ -263,7 +263,7 @@ def reaction_text(config: Mapping[str, Any]) -> str:
 
 
 def bands(alarms: Sequence[Mapping[str, Any]], last: int) -> list[dict[str, Any]]:
-    """Periods in the states watch and trapped, oldest first: state, from, to (both inclusive)."""
+    """Return the periods in the states watch and trapped, oldest first: state, from, to (both inclusive)."""
     result: list[dict[str, Any]] = []
     standing = [alarm for alarm in alarms if not alarm["undone"]]
     for alarm, following in zip_longest(standing, standing[1:]):
@@ -274,13 +274,13 @@ def bands(alarms: Sequence[Mapping[str, Any]], last: int) -> list[dict[str, Any]
 
 
 def all_bands(run: Run) -> list[dict[str, Any]]:
-    """As `bands`, of the whole run. One query."""
+    """Return the `bands` of the whole run. One query."""
     alarms = Alarm.objects.filter(run=run, undone=False).order_by("seq", "pk").values("state", "iteration", "undone")
     return bands(list(alarms), run.iteration)
 
 
 def bands_text(bands: Sequence[Mapping[str, Any]]) -> str:
-    """Bands as text, e.g. “watch in iterations 12 to 20, trapped since iteration 21”."""
+    """Return the bands as text, e.g. “watch in iterations 12 to 20, trapped since iteration 21”."""
     parts = []
     for band in bands:
         several = band["to"] > band["from"]

@@ -1,4 +1,4 @@
-"""Form of what a team writes about a run: title, tags and notes."""
+"""Form of the title, tags and notes that a team gives to a run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MAX_TAG_LENGTH, MAX_NOTES = 40, 20_000
 class RunForm(forms.Form):
     """Title, tags separated by commas, and notes in Markdown.
 
-    The form is sent with what it showed, in `was_` fields: `changes`, the arguments of `do_update_run`, are the fields
-    that its user changed, so that what others changed meanwhile stays.
+    The form is sent with the values that it showed, in `was_` fields. `changes`, the arguments of `do_update_run`, are
+    only the fields that the user changed, so that simultaneous changes by others are kept.
     """
 
     title = forms.CharField(max_length=200)
@@ -29,19 +29,19 @@ class RunForm(forms.Form):
     )
 
     @staticmethod
-    def values_of(run: Run) -> dict[str, str]:
-        """Initial values of the form."""
+    def initial_values(run: Run) -> dict[str, str]:
+        """Return the initial values of the form."""
         return {"title": run.title, "tags": ", ".join(run.tags), "notes": run.notes}
 
     def shown(self) -> dict[str, str]:
-        """The values that the form showed, for its hidden fields, by their names."""
+        """Return the values that the form showed, by the names of its hidden fields."""
         return {f"was_{name}": str(self.data.get(f"was_{name}", self.initial[name])) for name in self.fields}
 
     def clean_tags(self) -> list[str]:
-        """The tags, in order, each once. Raises ValidationError for new ones that are too long."""
+        """Return the tags, in order, each once. Raises ValidationError for new ones that are too long."""
         tags = _tags(self.cleaned_data["tags"])
-        before = _tags(self.shown()["was_tags"])
-        if long := next((tag for tag in tags if len(tag) > MAX_TAG_LENGTH and tag not in before), ""):
+        shown_tags = _tags(self.shown()["was_tags"])
+        if long := next((tag for tag in tags if len(tag) > MAX_TAG_LENGTH and tag not in shown_tags), ""):
             raise ValidationError(f"“{long}” is too long for a tag: {MAX_TAG_LENGTH} characters at most.")
         return tags
 
@@ -49,13 +49,13 @@ class RunForm(forms.Form):
     def changes(self) -> dict[str, Any]:
         """The valid values that differ from what the form showed."""
         shown = self.shown()
-        before = {
+        previous = {
             "title": _text(shown["was_title"]),
             "tags": _tags(shown["was_tags"]),
             "notes": _text(shown["was_notes"]),
         }
         values = {**self.cleaned_data, "notes": _text(self.cleaned_data["notes"])}
-        return {name: values[name] for name, value in before.items() if values[name] != value}
+        return {name: values[name] for name, value in previous.items() if values[name] != value}
 
 
 def _tags(text: str) -> list[str]:
@@ -63,5 +63,5 @@ def _tags(text: str) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """As a browser sends it back, but with simple line breaks."""
+    """Normalise the line breaks that a browser sends."""
     return text.replace("\r\n", "\n").strip()

@@ -61,7 +61,7 @@ class GeneralizationTable:
 
 
 def table(run: Run) -> GeneralizationTable | None:
-    """The run's matrix, if there is one. One query."""
+    """Return the run's matrix, if there is one. One query."""
     matrix = GeneralizationMatrix.objects.filter(run=run).first()
     if matrix is None:
         return None

@@ -1,4 +1,4 @@
-"""Charts of metrics on pages, drawn by the server: they need no script, and show values below the pointer with one."""
+"""Charts of metrics on pages, drawn by the server; scripts only add the values below the pointer."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class MetricChart:
 
     @property
     def unit(self) -> str:
-        """The unit, for the title; empty where it is beside every value."""
-        return ChartSpec(self.spec).unit_words
+        """The unit, for the title; empty if it is written next to every value."""
+        return ChartSpec(self.spec).unit_text
 
     @cached_property
     def axes(self) -> Axes:
@@ -37,12 +37,12 @@ class MetricChart:
 
     @property
     def svg(self) -> SafeString:
-        """Contents of the drawing: elements with numbers only."""
+        """Contents of the drawing: elements that contain only numbers."""
         return mark_safe(plot(self.lines, self.axes))
 
     @property
     def up(self) -> list[str]:
-        """Labels beside the drawing, from the top, evenly spaced."""
+        """Labels next to the drawing, from the top, evenly spaced."""
         return tick_labels(self.axes.ticks, self.spec.unit)[::-1]
 
     @property
@@ -58,8 +58,8 @@ class MetricChart:
         return [(line, texts[-1]) for line, texts in zip(self.lines, self.texts, strict=True)]
 
     @property
-    def words(self) -> str:
-        """Description for readers who do not see it."""
+    def description(self) -> str:
+        """Text alternative to the drawing."""
         parts = [
             f"{line.label}: {texts[0]} at iteration {line.points[0][0]:g}, {texts[-1]} at iteration "
             f"{line.points[-1][0]:g}"
@@ -69,7 +69,7 @@ class MetricChart:
 
     @property
     def readings(self) -> list[dict[str, Any]]:
-        """Data of the read-out below the pointer: iteration, value as text, place in the drawing."""
+        """Data of the read-out below the pointer: iteration, value as text, position in the drawing."""
         return [
             {
                 "label": line.label,

@@ -35,11 +35,11 @@ TOKEN = "copy.txt"
 MAX_TOKEN_BYTES = 100
 _LOCAL_FILES = {JOURNAL_FILE, TOKEN, WATCH_FILE}
 INITIAL_FOLDER = ".initial"
-"""In a run's folder: its copy of the checkpoint of another run that it begins with."""
+"""Folder in a run's folder with a copy of another run's checkpoint, from which the run starts."""
 BLOCK = 1 << 20
 COMPARED = 4096
 PART = 64 << 20
-"""Most bytes of one part of a journal. The ingest reads no line that is longer."""
+"""Maximum size of one part of a journal. The ingest reads no longer line."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Manifest:
     Attributes:
         files: (bytes, mtime in ns) of each file by path.
         journal: end offsets of the journal's parts.
-        journal_end: digest of the last bytes of these parts.
+        journal_end: digest of the last bytes of the parts.
     """
 
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class Manifest:
         return sorted(int(name[1]) for name in names if name[0] == CHECKPOINTS_FOLDER and name[-1] == CHECKPOINT_STATE)
 
     def parts(self) -> Iterator[tuple[str, int]]:
-        """(name, bytes) of the journal's parts in order."""
+        """Yield (name, bytes) of the journal's parts in order."""
         for start, end in zip([0, *self.journal], self.journal, strict=False):
             yield f"journal/{start:015d}", end - start
 
 
 def configured_storage() -> Storage | None:
-    """The storage of copies; None if none is configured."""
+    """Return the storage of copies; None if none is configured."""
     try:
         return storages["runs"]
     except InvalidStorageError:
@@ -77,7 +77,7 @@ def configured_storage() -> Storage | None:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """Exceptions of a storage that is unavailable, refuses access, or holds an invalid copy."""
+    """Return the exceptions of a storage that is unavailable, refuses access, or contains an invalid copy."""
     exceptions: list[type[Exception]] = [OSError, ValueError, LookupError, TypeError]
     if "botocore" in sys.modules:
         from boto3.exceptions import Boto3Error  # type: ignore[import-untyped]
@@ -88,7 +88,7 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def read_manifest(storage: Storage, slug: str) -> Manifest | None:
-    """Manifest of the run's copy; None without a copy. Raises OSError and the storage's own errors."""
+    """Return the manifest of the run's copy; None without a copy. Raises OSError and the storage's exceptions."""
     name = f"{slug}/{MANIFEST}"
     if not storage.exists(name):
         return None
@@ -99,7 +99,7 @@ def read_manifest(storage: Storage, slug: str) -> Manifest | None:
 
 
 def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifest:
-    """Upload what changed since the manifest `before`. Returns the new manifest.
+    """Upload changes since the manifest `before`. Returns the new manifest.
 
     A checkpoint that the trainer deletes during the upload is left out.
     """
@@ -121,10 +121,10 @@ def copy(folder: Path, storage: Storage, slug: str, before: Manifest) -> Manifes
 
 
 def _copy_journal(inside: UntrustedFolder, storage: Storage, slug: str, now: Manifest) -> None:
-    """Upload further parts, up to the last complete line.
+    """Upload further parts up to the last complete line.
 
-    All parts, where the journal is no longer the one that was copied: it lost its end in a power cut, and a later
-    attempt wrote other lines.
+    Uploads all parts if the journal differs from the copy: it lost its end in a power cut, and a later attempt wrote
+    other lines.
     """
     start = now.journal[-1] if now.journal else 0
     try:
@@ -148,14 +148,14 @@ def _copy_journal(inside: UntrustedFolder, storage: Storage, slug: str, now: Man
 
 
 def _digest_before(file: IO[bytes], offset: int) -> str:
-    """Digest of the bytes before that offset, enough to contain the time of a line; empty at the beginning."""
+    """Return the digest of the bytes before that offset, enough to include a line's time; empty at the beginning."""
     first = max(0, offset - COMPARED)
     file.seek(first)
     return hashlib.sha256(file.read(offset - first)).hexdigest() if offset else ""
 
 
 def _put(storage: Storage, name: str, content: File[bytes]) -> None:
-    """Save under that exact name, replacing an existing object."""
+    """Save under exactly that name, replacing an existing object."""
     saved = storage.save(name, content)
     if saved != name:
         storage.delete(saved)
@@ -163,7 +163,7 @@ def _put(storage: Storage, name: str, content: File[bytes]) -> None:
 
 
 def listed(files: Mapping[str, os.stat_result]) -> dict[str, tuple[int, int]]:
-    """The files that another machine needs to continue: no incomplete checkpoints, no files of this machine only."""
+    """Return (bytes, mtime) by path of the files needed to continue elsewhere: complete checkpoints, no local files."""
     entries = {}
     for path, facts in files.items():
         parts = path.split("/")
@@ -186,7 +186,7 @@ def fetch(
 ) -> int | None:
     """Replace the folder by the copy. Returns the bytes of the journal; None if cancelled.
 
-    `journal_after` returns the journal's lines after the first n: those that only the database has.
+    `journal_after` returns the journal's lines after the first n, which only the database has.
     """
     manifest = read_manifest(storage, slug) or Manifest()
     fresh = UntrustedFolder(folder.with_name(f".{folder.name}.fetched"))
@@ -211,7 +211,7 @@ def fetch(
 
 
 def journal(storage: Storage, slug: str, manifest: Manifest) -> Iterator[bytes]:
-    """The journal of a copy in blocks. Raises OSError if a part is incomplete."""
+    """Yield the journal of a copy in blocks. Raises OSError if a part is incomplete."""
     for name, size in manifest.parts():
         seen = 0
         with storage.open(f"{slug}/{name}") as source:
@@ -248,7 +248,7 @@ def delete(storage: Storage, slug: str) -> None:
 
 
 def image_files(storage: Storage, slug: str) -> list[str]:
-    """Paths of the images of a run."""
+    """Return the paths of a run's images."""
     try:
         _, names = storage.listdir(f"{slug}/{IMAGES_FOLDER}")
     except FileNotFoundError:
@@ -257,7 +257,7 @@ def image_files(storage: Storage, slug: str) -> list[str]:
 
 
 def is_current(folder: Path, token: str) -> bool:
-    """Whether the folder is the current copy of the run, by the token in its database row."""
+    """Return True if the folder is the current copy of the run, according to the token in its database row."""
     try:
         return UntrustedFolder(folder).read(TOKEN, MAX_TOKEN_BYTES).strip() == token.encode()
     except FileNotFoundError:
@@ -265,7 +265,7 @@ def is_current(folder: Path, token: str) -> bool:
 
 
 def size(storage: Storage, slug: str) -> int | None:
-    """Bytes that a copy's manifest lists; None without a copy."""
+    """Return the bytes that a copy's manifest lists; None without a copy."""
     manifest = read_manifest(storage, slug)
     if manifest is None:
         return None

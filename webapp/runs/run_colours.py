@@ -1,4 +1,4 @@
-"""The colour of a run, the same wherever it is named or drawn: on its own pages, in curves, comparisons and reports.
+"""The colour of a run, the same on its pages, in curves, comparisons and reports.
 
 Colours are numbers from 1 to COLOURS; static/css/base.css defines them as --run-N for both themes.
 """

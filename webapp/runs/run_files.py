@@ -1,4 +1,4 @@
-"""Read access to a run's files: from its folder where that is current, else from its copy in object storage."""
+"""Read access to a run's files: in its folder if it is current, else in its copy in object storage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRAINERS_FOLDER = "trainers"
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Paths of a run's files, besides the journal and the checkpoints, as the trainer's command names them."""
+    """Paths of a run's files other than the journal and the checkpoints, for the trainer's command."""
 
     folder: Path
 
@@ -48,8 +48,8 @@ class RunFiles:
 
     @property
     def pid(self) -> Path:
-        """The running trainer: its process and host. Outside of the run's folder, as trainers may not write it: the
-        supervisor kills the process that it names."""
+        """Record of the trainer's process and host, outside of the run's folder because trainers must not write it:
+        the supervisor kills the process that it names."""
         return self.folder.parents[1] / TRAINERS_FOLDER / f"{self.folder.name}.json"
 
     def delete(self) -> None:
@@ -69,7 +69,7 @@ def open_file(run: Run, path: str) -> IO[bytes]:
 
 
 def log_tail(run: Run) -> str:
-    """The last lines of the log; empty without a log, or if the folder is on another machine and has no copy."""
+    """Return the last lines of the log; empty without a log, or if the folder is on another machine and has no copy."""
     try:
         with open_file(run, RunFiles(run.folder).log.name) as file:
             size = file.seek(0, os.SEEK_END)
@@ -82,7 +82,7 @@ def log_tail(run: Run) -> str:
 
 
 def journal(run: Run) -> Iterator[bytes] | None:
-    """The journal in blocks; None if it is neither here nor in storage."""
+    """Return the journal in blocks; None if it is neither here nor in storage."""
     storage = object_storage.configured_storage()
     if storage is None or object_storage.is_current(run.folder, run.copy):
         folder = UntrustedFolder(run.folder)
@@ -95,26 +95,26 @@ def journal(run: Run) -> Iterator[bytes] | None:
 
 
 def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
-    """The checkpoint's files as a tar archive in blocks; None if it is neither here nor in storage."""
+    """Return the checkpoint's files as a tar archive in blocks; None if it is neither here nor in storage."""
     return _archive(run, iteration, checkpoint_name(run, iteration), lambda path: True)
 
 
 def model(run: Run, iteration: int, beside: Callable[[], dict[str, bytes]] = dict) -> Iterator[bytes] | None:
-    """As checkpoint, with the files of the model alone, without those to resume from.
+    """Return the files of the model as a tar archive, without those needed to resume; see `checkpoint`.
 
     Args:
-        beside: further files by name, made once those of the model have been sent.
+        beside: returns further files by name, called once the files of the model have been sent.
     """
     return _archive(run, iteration, model_name(run, iteration), is_model_file, beside)
 
 
 def checkpoint_name(run: Run, iteration: int) -> str:
-    """The folder inside a checkpoint's archive, and the archive's file name without `.tar`."""
+    """Return the folder inside a checkpoint's archive, and the archive's file name without `.tar`."""
     return f"{run.slug}-{iteration:06d}"
 
 
 def model_name(run: Run, iteration: int) -> str:
-    """As checkpoint_name, of the archive with the model alone."""
+    """Return the name of the archive with only the model; see `checkpoint_name`."""
     return f"{checkpoint_name(run, iteration)}-model"
 
 

@@ -30,7 +30,7 @@ FIELDS = (
 _UNFILTERED = Q(config__algorithm__group_filter="none") | Q(
     config__algorithm__group_filter__in=("std", "std_rev", "range"), config__algorithm__group_filter_keep=1
 )
-"""As `AlgorithmConfig.filters_groups` says it of a configuration that is loaded."""
+"""The condition `AlgorithmConfig.filters_groups` for stored configurations."""
 VARIANTS = {
     "starpo": ("StarPO", Q(config__kind="train") & _UNFILTERED),
     "starpo_s": ("StarPO-S", Q(config__kind="train") & ~_UNFILTERED),
@@ -38,7 +38,7 @@ VARIANTS = {
     "evaluate": ("Evaluation", Q(config__kind="evaluate")),
 }
 ACTIVE = "active"
-"""Filter value for every state in which a run may still change."""
+"""Filter value for all states in which a run may still change."""
 MAX_GROUPS = 100
 """Newest groups offered as a filter."""
 SORTS = {
@@ -65,7 +65,7 @@ COLUMNS = (
     ("device", "Device"),
     ("newest", "Launched"),
 )
-"""Columns of the table, as (key, title). Those whose key is one of SORTS can be sorted by."""
+"""Columns of the table, as (key, title). Columns with a key in SORTS can be sorted."""
 _TEXT_ORDERS = {"title": ("title",), "state": ("state",), "author": ("author__username",), "device": ("device",)}
 
 
@@ -105,15 +105,15 @@ class Listing:
     flat: str = ""
     """Not empty: a row for each run, also for the runs of a study or of a configuration."""
     hide: str = ""
-    """Columns that are hidden, with spaces; “none” for a view that shows all of them."""
+    """Hidden columns, separated by spaces; “none” for a view that shows all of them."""
 
     @property
     def filtered(self) -> bool:
         return any(getattr(self, name) for name in FIELDS if name not in ("sort", "flat", "hide"))
 
     def runs(self, user: Any) -> QuerySet[Run]:
-        """The matching runs of the user's teams, ordered."""
-        runs = Run.objects.of_teams_of(user).with_alarm()
+        """Return the matching runs of the user's teams, ordered."""
+        runs = Run.objects.listed_for(user).with_alarm()
         if self.text:
             runs = runs.filter(
                 Q(title__icontains=self.text)
@@ -176,7 +176,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class SortHeader:
-    """A header of the table. A click sorts by it if it is `sortable`, a second one reverses the order."""
+    """A header of the table. If it is `sortable`, a click sorts by it, and a second one reverses the order."""
 
     key: str
     title: str
@@ -200,25 +200,25 @@ class SortHeader:
 
 
 def read(query: Mapping[str, str]) -> Listing:
-    """The filters in a query string."""
+    """Return the filters in a query string."""
     values = {name: query.get(name, "").strip()[:200] for name in FIELDS}
     if values["sort"].removeprefix("-") not in SORTS:
         values["sort"] = "newest"
     known = [key for key, _ in COLUMNS if key != "title"]
-    asked = values["hide"].split()
-    values["hide"] = " ".join(key for key in known if key in asked) or ("none" if "none" in asked else "")
+    hidden = values["hide"].split()
+    values["hide"] = " ".join(key for key in known if key in hidden) or ("none" if "none" in hidden else "")
     return Listing(**values)
 
 
 def query(listing: Listing) -> str:
-    """The shortest query string with these filters, order and hidden columns."""
+    """Return the shortest query string with these filters, order and hidden columns."""
     values = {name: getattr(listing, name) for name in FIELDS}
     return urlencode({name: value for name, value in values.items() if value and (name, value) != ("sort", "newest")})
 
 
 def choices(user: Any) -> dict[str, list[str]]:
-    """Options of the filters: environments, tags, groups and authors of the user's teams' runs. Three queries."""
-    runs = Run.objects.of_teams_of(user).order_by()
+    """Return the options of the filters: environments, tags, groups and authors of the teams' runs. Three queries."""
+    runs = Run.objects.listed_for(user).order_by()
     environments: set[str] = set()
     authors: set[str] = set()
     for environment, mix, author in runs.values_list(
@@ -226,8 +226,8 @@ def choices(user: Any) -> dict[str, list[str]]:
     ).distinct():
         environments |= {environment, *(entry["name"] for entry in mix or [])}
         authors |= {author} - {None}
-    each = Func(F("tags"), function="jsonb_array_elements_text", output_field=TextField())
-    tags = runs.annotate(one=each).values_list("one", flat=True).distinct()
+    tag = Func(F("tags"), function="jsonb_array_elements_text", output_field=TextField())
+    tags = runs.annotate(one=tag).values_list("one", flat=True).distinct()
     groups = runs.exclude(group="").values("group").annotate(newest=Max("created_at")).order_by("-newest")
     return {
         "groups": [row["group"] for row in groups[:MAX_GROUPS]],

@@ -105,12 +105,12 @@ class RunSummary:
 
     @property
     def active(self) -> bool:
-        """Whether the row may change while the list is open."""
+        """True if the row may change while the list is open."""
         return self.run.state in (Run.State.QUEUED, *Run.HELD)
 
     @property
     def trained(self) -> bool:
-        """Whether a worker has it, so that attempts may be in progress."""
+        """True if a worker trains it, so that attempts may be in progress."""
         return self.run.state in Run.HELD
 
     @property
@@ -126,13 +126,13 @@ class RunSummary:
 
     @property
     def named(self) -> bool:
-        """Whether its title is not made from its settings, so that it may say nothing about them."""
+        """True if its title is not derived from its settings."""
         return bool(self.run.config.get("name")) or self.run.recorded is not None
 
     @property
     def details(self) -> str:
-        """Environments, algorithm and model, e.g. “FrozenLake · StarPO-S · GRPO”, without what the title says."""
-        parts = [" + ".join(self.environments), *algorithm_words(self.run.config).replace(", ", " · ").split(" · ")]
+        """Environments, algorithm and model, e.g. “FrozenLake · StarPO-S · GRPO”, without repeating the title."""
+        parts = [" + ".join(self.environments), *algorithm_text(self.run.config).replace(", ", " · ").split(" · ")]
         title = self.run.title.lower()
         return " · ".join(part for part in parts if part and part.lower() not in re.split(r"\s*[·,]\s*", title))
 
@@ -141,18 +141,18 @@ class RunSummary:
         return formatting.progress(self.run.phase_facts, self.run.length, self.run.state)
 
     @property
-    def phase_words(self) -> str:
+    def phase_text(self) -> str:
         return formatting.phase_text(self.run.phase_facts, self.run.length)
 
     @property
-    def eta_words(self) -> str:
-        """Remaining time; empty unless the run is being trained and it is known."""
+    def eta_text(self) -> str:
+        """Remaining time; empty unless the run is being trained and the time is known."""
         phase = self.run.phase_facts
         running = self.run.state == Run.State.RUNNING
         return f"{formatting.duration(phase['eta_seconds'])} left" if running and phase and phase["eta_seconds"] else ""
 
     @property
-    def iteration_words(self) -> str:
+    def iteration_text(self) -> str:
         if not self.run.iterations and self.run.recorded is not None:
             return formatting.plural(self.run.iteration, "iteration")
         if not self.run.iterations:
@@ -176,7 +176,7 @@ class RunSummary:
 
 
 def cards(runs: Sequence[Run]) -> list[RunSummary]:
-    """The rows of these runs: sparklines, newest results, and why they wait. Three queries, four if any is queued."""
+    """Return rows for the list: sparklines, newest results, and reasons for waiting. Three queries, or four."""
     keys = [run.pk for run in runs]
     curves: dict[tuple[int, str], list[float]] = {}
     last: dict[tuple[int, str], float] = {}
@@ -194,7 +194,7 @@ def cards(runs: Sequence[Run]) -> list[RunSummary]:
             last.get((run.pk, SUCCESS), 0.0),
             last.get((run.pk, REWARD), 0.0),
             results.get(run.pk),
-            standing.words if (standing := places.get(run.pk)) else "",
+            standing.text if (standing := places.get(run.pk)) else "",
         )
         for run in runs
     ]
@@ -215,7 +215,7 @@ GROUP BY run_id, name
 
 
 def age(moment: datetime) -> str:
-    """Time since `moment` as text."""
+    """Format the time since `moment`."""
     return formatting.duration((timezone.now() - moment).total_seconds())
 
 
@@ -230,13 +230,13 @@ _EVALUATION_STATES: dict[str, str] = {
 """Texts for evaluation runs, which have no iterations."""
 
 
-def rest_words(run: Run) -> str:
-    """Status text of a run that is not being trained."""
+def rest_text(run: Run) -> str:
+    """Describe the state of a run that is not being trained."""
     if run.recorded is not None:
-        return _foreign_words(run)
+        return _recorded_text(run)
     if run.iterations == 0:
         return _EVALUATION_STATES.get(run.state, "")
-    at = run.place_words
+    at = run.place_text
     match run.state:
         case Run.State.QUEUED:
             return "Waiting for a free worker" + (f"; continues after {at}" if run.iteration else "")
@@ -255,8 +255,8 @@ def rest_words(run: Run) -> str:
     return ""
 
 
-def _foreign_words(run: Run) -> str:
-    """Status text of another trainer's run: how far it came, if it tells."""
+def _recorded_text(run: Run) -> str:
+    """Describe the state of another trainer's run, with its progress if it is known."""
     state = Run.State(run.state).label
     if not run.iteration:
         return state
@@ -264,12 +264,12 @@ def _foreign_words(run: Run) -> str:
     return f"{state} after iteration {run.iteration:,}{planned}"
 
 
-def algorithm_words(config: dict[str, Any]) -> str:
-    """Algorithm and model, e.g. “StarPO-S, GRPO · pocket policy”; empty for another trainer's settings."""
+def algorithm_text(config: dict[str, Any]) -> str:
+    """Return algorithm and model, e.g. “StarPO-S, GRPO · pocket policy”; empty for another trainer's settings."""
     if "recorded" in config:
         return ""
     algorithm = config.get("algorithm", {})
-    variant = variant_of(algorithm)
+    variant = get_variant(algorithm)
     estimator = ESTIMATORS.get(algorithm.get("estimator", ""), "")
     way = {"evaluate": "Evaluation", "sft": "SFT"}.get(config.get("kind", "train"), f"{variant}, {estimator}")
     hosted = config.get("hosted") or {}
@@ -277,8 +277,8 @@ def algorithm_words(config: dict[str, Any]) -> str:
     return f"{way} · {'pocket policy' if model == POCKET else model.rstrip('/').rsplit('/', 1)[-1]}"
 
 
-def variant_of(algorithm: Mapping[str, Any]) -> str:
-    """StarPO or StarPO-S, as `AlgorithmConfig.variant`, of settings that this version may no longer accept."""
+def get_variant(algorithm: Mapping[str, Any]) -> str:
+    """Return StarPO or StarPO-S for stored settings, which this version may no longer accept."""
     fields = {name: algorithm[name] for name in ("group_filter", "group_filter_keep") if name in algorithm}
     try:
         return AlgorithmConfig.model_validate(fields).variant
@@ -286,8 +286,8 @@ def variant_of(algorithm: Mapping[str, Any]) -> str:
         return "StarPO"
 
 
-def size_words(config: RunConfig) -> str:
-    """Length of a run, e.g. “40 iterations of 8 × 16 trajectories”."""
+def length_text(config: RunConfig) -> str:
+    """Describe the length of a run, e.g. “40 iterations of 8 × 16 trajectories”."""
     rollout, evaluation = config.rollout, config.evaluation
     if config.kind == "evaluate":
         samples = f" × {evaluation.samples_per_prompt} samples" if evaluation.samples_per_prompt > 1 else ""

@@ -1,6 +1,6 @@
-"""Trajectories whose partial responses are being watched: in Redis, with an expiry. Without Redis there are none.
+"""Trajectories whose partial responses users watch: in Redis, with an expiry. Without Redis there are none.
 
-Expiries are by the clock of Redis: those of a web server and of a worker may differ by more than an expiry takes.
+Expiries use the clock of Redis: the clocks of web servers and workers may differ by more than an expiry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _key(slug: str) -> str:
 
 
 def _moment(clock: tuple[int, int]) -> float:
-    """The time of Redis in seconds, from its answer of seconds and microseconds."""
+    """Convert Redis' answer of seconds and microseconds to seconds."""
     seconds, microseconds = clock
     return seconds + microseconds / 1e6
 
@@ -49,7 +49,7 @@ def _client() -> redis.Redis:
 
 
 def subscribed(slug: str) -> list[str]:
-    """The watched trajectories of a run, sorted; empty while Redis is away."""
+    """Return the watched trajectories of a run, sorted; empty while Redis is unavailable."""
     try:
         with _client().pipeline(transaction=False) as pipe:
             pipe.time()

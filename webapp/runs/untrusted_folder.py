@@ -1,7 +1,7 @@
 """Files of a folder in which a run's trainer may have put anything: links, pipes, files of any size and name.
 
-The programs of the site reach further than a trainer in its sandbox. They therefore open run folders with this module
-only: it never follows a link out of the folder, waits for a pipe, or takes a file that has another name elsewhere.
+The site's processes have more rights than a sandboxed trainer. They therefore open run folders only with this module:
+it never follows a link out of the folder, waits for a pipe, or takes a file that has another name elsewhere.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pathlib import Path
 MAX_DEPTH = 64
 """Levels of folders that are listed. Run folders have six levels; trackers may add some."""
 SPARSE_BYTES, SPARSE_RATIO = 64 << 20, 64
-"""A file is refused if it is longer than SPARSE_BYTES plus SPARSE_RATIO times what it occupies: a hole of a terabyte
+"""A file is refused if it is longer than SPARSE_BYTES plus SPARSE_RATIO times its size on disk: a hole of a terabyte
 costs its author nothing. Compressing file systems stay below that ratio."""
 _ELSEWHERE = {errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG}
 _CLOSED = {errno.EACCES, errno.EPERM, errno.EAGAIN}
 _IN_THE_WAY = {errno.EEXIST, errno.ENOTEMPTY}
 _REFUSALS = _ELSEWHERE | _CLOSED | _IN_THE_WAY
-"""Answers of the system to names that lead elsewhere or are no plain file, or that the trainer closed or leased."""
+"""System errors for names that lead elsewhere, are no plain files, or that the trainer closed or leased."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class FileRefused(FileNotFoundError):
-    """A name in the folder that is no plain file of its own. To those who read, there is no such file."""
+    """A name in the folder that is not a plain file, or has another link. Readers treat it as missing."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,15 @@ class UntrustedFolder:
     trainers cannot write. Below it, each part of a name is opened in the folder before it, and no link is followed.
     That is what openat2 does with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, on every system.
 
-    All methods raise FileNotFoundError for what does not exist, and FileRefused, which is one, for what is not a plain
-    file or leads out of the folder.
+    All methods raise FileNotFoundError for missing files, and its subclass FileRefused for names that are not plain
+    files or lead out of the folder.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def path_to(self, name: str) -> Path:
-        """The path of a file, for commands and messages only."""
+        """Return the path of a file, only for commands and messages."""
         return self.path / name
 
     def open(self, name: str) -> BufferedReader:
@@ -66,7 +66,7 @@ class UntrustedFolder:
             return os.fdopen(self._opened(parent, last, name, os.O_RDONLY), "rb")
 
     def has(self, name: str) -> bool:
-        """Whether `open` would succeed."""
+        """Return True if `open` would succeed."""
         try:
             self.open(name).close()
         except (FileNotFoundError, NotADirectoryError):
@@ -74,7 +74,7 @@ class UntrustedFolder:
         return True
 
     def read(self, name: str, limit: int) -> bytes:
-        """The contents of a file. Raises FileRefused if it has more than `limit` bytes."""
+        """Return the contents of a file. Raises FileRefused if it has more than `limit` bytes."""
         with self.open(name) as file:
             data = file.read(limit + 1)
         if len(data) > limit:
@@ -82,7 +82,7 @@ class UntrustedFolder:
         return data
 
     def blocks(self, name: str, size: int) -> Iterator[bytes]:
-        """The contents in blocks of `size` bytes, up to the present end: the file may grow faster than it is sent."""
+        """Yield the contents in blocks of `size` bytes, up to the present end: the file may grow while it is sent."""
         with self.open(name) as file:
             left = os.fstat(file.fileno()).st_size
             while left and (block := file.read(min(size, left))):
@@ -103,7 +103,7 @@ class UntrustedFolder:
         return os.fdopen(handle, "wb")
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file under another name, then give it its own, in place of any file or link."""
+        """Write a temporary file, then rename it, in place of any file or link."""
         folder, _, last = name.rpartition("/")
         new = f"{folder}/" * bool(folder) + f".{last}.{secrets.token_hex(8)}.new"
         try:
@@ -115,22 +115,22 @@ class UntrustedFolder:
             raise
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or folder another name in this folder. Raises FileRefused if a folder is in the way."""
+        """Rename a file or folder within this folder. Raises FileRefused if a folder is in the way."""
         with self._parent(old) as (source, last), self._parent(new, make=True) as (target, name), self._refusing(new):
             os.rename(last, name, src_dir_fd=source, dst_dir_fd=target)
 
     def make_folder(self, name: str) -> None:
-        """Create a folder and its parents. Raises FileRefused if there is anything else."""
+        """Create a folder and its parents. Raises FileRefused if there is something else in its place."""
         with self._parent(f"{name}/.", make=True):
             pass
 
     def sync(self, name: str = "") -> None:
-        """Wait until the entries of a folder are on the disk: a rename must survive a power cut."""
+        """Wait until the entries of a folder are on the disk, so that a rename survives a power cut."""
         with self._parent(f"{name}/." if name else ".") as (folder, _):
             os.fsync(folder)
 
     def folders(self, name: str = "") -> list[str]:
-        """Names of the folders in a folder, sorted; none if it does not exist."""
+        """Return the sorted names of the subfolders; empty if the folder does not exist."""
         try:
             with self._parent(f"{name}/." if name else ".") as (folder, _), os.scandir(folder) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -138,7 +138,7 @@ class UntrustedFolder:
             return []
 
     def list_files(self, below: str = "") -> FolderListing:
-        """All files in a folder and the folders in it, sorted by path. Names that archives cannot hold are refused."""
+        """Return all files below a folder, sorted by path. Names that archives cannot contain are refused."""
         files: dict[str, os.stat_result] = {}
         refused: list[str] = []
         for path, facts in self.walk(below, refused):
@@ -151,9 +151,9 @@ class UntrustedFolder:
         return FolderListing(dict(sorted(files.items())), sorted(refused))
 
     def walk(self, below: str = "", refused: list[str] | None = None) -> Iterator[tuple[str, os.stat_result]]:
-        """Path and facts of everything in a folder and the folders in it; the facts of a link are its own.
+        """Yield path and stat of everything below a folder, without following links.
 
-        Folders that are closed or too deep are appended to `refused`.
+        Inaccessible and too deep folders are appended to `refused`.
         """
         waiting = [below]
         while waiting:
@@ -163,21 +163,21 @@ class UntrustedFolder:
                 if prefix.count("/") > MAX_DEPTH:
                     raise self._refusal(folder, "it is too deep")
                 with self._parent(f"{prefix}.") as (handle, _), self._refusing(folder), os.scandir(handle) as entries:
-                    found = [(f"{prefix}{entry.name}", facts) for entry in entries if (facts := _facts(entry))]
+                    entries_below = [(f"{prefix}{entry.name}", facts) for entry in entries if (facts := _facts(entry))]
             except FileNotFoundError as error:
                 if refused is not None and isinstance(error, FileRefused):
                     refused.append(folder)
                 continue
-            yield from found
-            waiting += [path for path, facts in found if stat.S_ISDIR(facts.st_mode)]
+            yield from entries_below
+            waiting += [path for path, facts in entries_below if stat.S_ISDIR(facts.st_mode)]
 
     def remove(self, name: str) -> None:
-        """Remove a file, link or folder with everything in it, as far as the system permits; nothing if it is gone."""
+        """Remove a file, link or folder with its contents, as far as the system permits; do nothing if it is gone."""
         with suppress(OSError), self._parent(".") as (root, _), self._parent(name) as (parent, last):
             _remove(root, parent, last)
 
     def delete(self) -> None:
-        """Remove the folder itself with everything in it, as far as the system permits."""
+        """Remove the folder itself with its contents, as far as the system permits."""
         with suppress(OSError):  # gone, or no folder, or a process of the trainer still writes
             for name in os.listdir(self.path):
                 self.remove(name)
@@ -185,7 +185,7 @@ class UntrustedFolder:
 
     @contextmanager
     def _parent(self, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The open folder that a name is in, and the last part of the name."""
+        """Yield the open folder that contains the name, and the last part of the name."""
         *folders, last = name.split("/")
         if ".." in folders or last in ("", "..") or name.startswith("/") or "\0" in name:
             raise self._refusal(name, "the name leads out of the folder")
@@ -235,7 +235,7 @@ class UntrustedFolder:
 
 
 def _objection(facts: os.stat_result) -> str:
-    """Why a file is not taken; empty if it is."""
+    """Return the reason why a file is refused; empty if it is accepted."""
     if not stat.S_ISREG(facts.st_mode):
         return "it is no regular file"
     if facts.st_nlink > 1:
@@ -246,7 +246,7 @@ def _objection(facts: os.stat_result) -> str:
 
 
 def _is_text(path: str) -> bool:
-    """Whether a path is the same in an archive, a database and on another system."""
+    """Return True if a path is the same in an archive, a database and on another system."""
     return path.isprintable() and "\\" not in path
 
 
@@ -265,7 +265,7 @@ def _open_folder(parent: int, name: str, *, make: bool = False) -> int:
 
 
 def _remove(root: int, parent: int, name: str) -> None:
-    """Remove an entry. Folders are moved to the root before they are emptied: a tree may be deeper than any stack."""
+    """Remove an entry. Folders move to the root before they are emptied, since a tree may be deeper than a stack."""
     waiting: list[str] = []
     _take_apart(root, parent, name, waiting)
     while waiting:

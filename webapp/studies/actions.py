@@ -111,7 +111,7 @@ def do_add_arms(study: Study, author: User, arms: Sequence[PlannedArm], cells: S
         visibility=Run.Visibility(study.scheduling.get(RUNS_VISIBILITY, Run.Visibility.TEAM)),
         group=study.title,
     )
-    runs = do_launch(plan_launch(request, Run.objects.of_teams_of(author)), author)
+    runs = do_launch(plan_launch(request, Run.objects.listed_for(author)), author)
     StudyRun.objects.bulk_create(
         StudyRun(arm=rows[cell.arm], run=run, environment=cell.environment, seed=cell.seed)
         for cell, run in zip(cells, runs, strict=True)

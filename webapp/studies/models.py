@@ -27,7 +27,7 @@ class StudyQuerySet(models.QuerySet["Study"]):
             return self.filter(shared)
         return self.filter(shared | Q(team__in=Membership.objects.filter(user_id=user.pk).values("team")))
 
-    def of_teams_of(self, user: User | AnonymousUser) -> StudyQuerySet:
+    def listed_for(self, user: User | AnonymousUser) -> StudyQuerySet:
         """Studies for lists: those of the user's teams."""
         if not user.is_authenticated:
             return self.none()

@@ -34,7 +34,7 @@ def do_claim_next(worker: Worker, now: datetime) -> Run | None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
     if Worker.objects.filter(pk=worker.pk, stopping=True).exists():
         return None
-    capacity = order.room_of(worker, Run.objects.filter(worker=worker, state__in=Run.HELD))
+    capacity = order.get_worker_capacity(worker, Run.objects.filter(worker=worker, state__in=Run.HELD))
     full = run_quotas.teams_at_limit()
     cluster_reserved = False
     waiting = [run for run in order.waiting() if run.queue in capacity.queues and run.team_id not in full]

@@ -82,7 +82,7 @@ def verdict(run: Run) -> dict[str, Any]:
     return {
         "alarms": list(run.alarms.order_by("seq", "pk").values_list("iteration", "state", "message")),
         "points": list(points.values_list("name", "iteration", "value", "tokens")),
-        "state": echo_trap.state_of(snapshot(Run.objects.get(pk=run.pk))),
+        "state": echo_trap.get_state(snapshot(Run.objects.get(pk=run.pk))),
     }
 
 
@@ -383,7 +383,7 @@ def test_an_open_page_shows_what_a_reloaded_one_shows(
     reloaded = as_json(snapshot(run))
     for part in ("evidence", "alarms", "alarm"):
         assert reduced[part] == reloaded[part], part
-    state = echo_trap.state_of(reloaded)
+    state = echo_trap.get_state(reloaded)
     titles = {sign.key: sign.title for sign in SIGNALS}
     shown = evaluate(
         "live/echo_trap.js",

@@ -85,7 +85,7 @@ def test_the_browser_computes_the_same_buckets(run: Run) -> None:
 
 @pytest.mark.parametrize("last", [0, 1, 199, 200, 399, 400, 10_000, 123_456])
 def test_server_and_browser_agree_on_the_bucket_width(last: int) -> None:
-    stride = curves.stride_of(last)
+    stride = curves.choose_stride(last)
     assert last // stride < curves.BUCKETS
     assert stride == 1 or last // (stride // 2) >= curves.BUCKETS
     assert evaluate("curves/series.js", "strideOf(data)", last) == stride

@@ -174,7 +174,7 @@ def shown(
         "state": state,
         "run": {"recorded": other_trainer},
     }
-    found = echo_trap.state_of(page)
+    found = echo_trap.get_state(page)
     assert evaluate("live/echo_trap.js", "levelOf(data)", page) == found
     data = {"page": page, "titles": {sign.key: sign.title for sign in SIGNALS}}
     message = evaluate("live/echo_trap.js", "messageOf(data.page, levelOf(data.page), data.titles)", data)
@@ -187,4 +187,4 @@ def test_server_and_browser_describe_values_identically(sign: Signal) -> None:
     for value, limit in [(-3.14159, 3.0), (0.4, 0.5), (2.0, 2.0), (0.5, 0.5), (7.0, 2.0)]:
         data = [sign.bad, sign.unit, value, limit]
         assert evaluate("live/echo_trap.js", "crossed(data[0], data[2], data[3])", data) is sign.crossed(value, limit)
-        assert evaluate("live/echo_trap.js", "inWords(data[1], data[2])", data) == echo_trap.number_words(sign, value)
+        assert evaluate("live/echo_trap.js", "inWords(data[1], data[2])", data) == echo_trap.number_text(sign, value)

@@ -40,7 +40,7 @@ def readers(run: Run, people: People) -> set[str]:
     }
     found = {name for name, user in users.items() if Run.objects.visible_to(user).filter(pk=run.pk).count() == 1}
     for name, user in users.items():
-        listed = Run.objects.of_teams_of(user).filter(pk=run.pk).count()
+        listed = Run.objects.listed_for(user).filter(pk=run.pk).count()
         assert listed == (name in found and name not in {"outsider", "anonymous"}), f"the list of {name}"
         played = Trajectory.objects.visible_to(user).filter(run=run).count()
         assert played == (run.trajectories.count() if name in found else 0), f"the trajectories for {name}"
@@ -65,7 +65,7 @@ def test_a_private_run_of_a_former_member_stays_visible_to_admins(run: Run, peop
     Run.objects.filter(pk=run.pk).update(author=author, visibility="private")
     do_remove_member(people.team, author)
     assert not Run.objects.visible_to(author).exists()
-    assert not Run.objects.of_teams_of(author).exists()
+    assert not Run.objects.listed_for(author).exists()
     assert Run.objects.visible_to(people.owner).exists()
 
 
@@ -73,7 +73,7 @@ def test_an_admin_of_two_teams_sees_a_private_run_once(run: Run, people: People)
     do_set_role(people.team, people.outsider, Membership.Role.ADMIN)
     see(run, "private")
     assert Run.objects.visible_to(people.outsider).count() == 1
-    assert Run.objects.of_teams_of(people.outsider).count() == 1
+    assert Run.objects.listed_for(people.outsider).count() == 1
 
 
 def test_a_public_run_is_not_found_by_search_engines(run: Run, who: Visitors) -> None:

@@ -248,7 +248,7 @@ def test_a_run_goes_from_the_queue_to_the_nodes_of_a_cluster_and_to_its_end(
 
     too_large.refresh_from_db()
     assert too_large.state == Run.State.QUEUED
-    assert order.queue_positions(timezone.now())[too_large.pk].words.startswith(
+    assert order.queue_positions(timezone.now())[too_large.pk].text.startswith(
         "Waiting for 4 CPUs: the cluster of worker ray@here has 2 in all; no registered cluster can ever hold this run"
     )
 

@@ -8,7 +8,7 @@ from ninja import Router
 from trainer.config.files import find_preset, load_preset, ordered_dump, preset_names
 from webapp.api.errors import Problem, refused
 from webapp.api.schemas.catalogue_schemas import CatalogueName, PresetDetail, PresetOut
-from webapp.runs.summaries import algorithm_words, size_words
+from webapp.runs.summaries import algorithm_text, length_text
 
 router = Router(tags=["catalogue"])
 
@@ -45,6 +45,6 @@ def _preset(name: str) -> PresetOut:
         name=name,
         environment=config.environment.name,
         title=config.title(),
-        algorithm=algorithm_words(config.model_dump()),
-        size=size_words(config),
+        algorithm=algorithm_text(config.model_dump()),
+        size=length_text(config),
     )

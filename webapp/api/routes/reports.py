@@ -34,7 +34,7 @@ class ReportFilter(Schema):
 def list_reports(request: HttpRequest, filters: Query[ReportFilter]) -> ReportPage:
     """Reports of your teams (with a token: of its team), newest first."""
     requester = caller(request)
-    reports = Report.objects.of_teams_of(requester.user).select_related("team", "author").defer("body")
+    reports = Report.objects.listed_for(requester.user).select_related("team", "author").defer("body")
     if requester.team is not None:
         reports = reports.filter(team=requester.team)
     if filters.text:

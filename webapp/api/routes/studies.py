@@ -66,7 +66,7 @@ class StudyFilter(Schema):
 def list_studies(request: HttpRequest, filters: Query[StudyFilter]) -> StudyPage:
     """Studies of your teams (with a token: of its team), newest first."""
     requester = caller(request)
-    studies = Study.objects.of_teams_of(requester.user).select_related("team", "author")
+    studies = Study.objects.listed_for(requester.user).select_related("team", "author")
     if requester.team is not None:
         studies = studies.filter(team=requester.team)
     if filters.state:

@@ -49,7 +49,7 @@ class NotificationQuerySet(models.QuerySet["Notification"]):
         """Return notifications of the user about runs that they may still see, newest first."""
         if not user.is_authenticated:
             return self.none()
-        runs = Run.objects.of_teams_of(user)
+        runs = Run.objects.listed_for(user)
         visible = models.Q(run=None) | models.Q(run__in=runs.values("pk"))
         return self.filter(visible, user_id=user.pk, comment__deleted_at=None).order_by("-created_at", "-pk")
 

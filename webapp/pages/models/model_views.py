@@ -82,7 +82,7 @@ def train_real_model(request: HttpRequest) -> HttpResponse:
     run = Run.objects.filter(author=user, launch_key=LAUNCH_KEY).first()
     asked = LaunchRequest(teams[0], load_preset(REAL_MODEL_PRESET), REAL_MODEL_PRESET, key=LAUNCH_KEY)
     try:
-        launched, *_ = do_launch(plan_launch(asked, Run.objects.of_teams_of(user)), user)
+        launched, *_ = do_launch(plan_launch(asked, Run.objects.listed_for(user)), user)
     except (RequestRefused, QuotaExceeded) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return redirect("runs")

@@ -38,7 +38,7 @@ def inbox_page(request: HttpRequest) -> HttpResponse:
     shown = _shown(request.GET.get("show", ""))
     found = inbox.entries(user, before=_before(request), show=shown, limit=ENTRIES_PER_PAGE + 1)
     preference = NotificationPreference.objects.filter(user=user).first() or NotificationPreference()
-    follows = Follow.objects.filter(user=user, on=True, run__in=Run.objects.of_teams_of(user).values("pk"))
+    follows = Follow.objects.filter(user=user, on=True, run__in=Run.objects.listed_for(user).values("pk"))
     context = {
         "page": "inbox",
         "entries": found[:ENTRIES_PER_PAGE],

@@ -37,7 +37,7 @@ def palette(request: HttpRequest) -> JsonResponse:
 
 def _runs(user: User, words: list[str]) -> list[Item]:
     """The newest runs in whose title, tags or environment each word occurs."""
-    runs = Run.objects.of_teams_of(user)
+    runs = Run.objects.listed_for(user)
     for word in words:
         runs = runs.filter(
             Q(title__icontains=word)

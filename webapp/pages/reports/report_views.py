@@ -28,7 +28,7 @@ from webapp.teams.models import Membership
 def reports(request: HttpRequest) -> HttpResponse:
     """Reports of the user's teams: `q` selects by words."""
     text = request.GET.get("q", "")[:200]
-    found = Report.objects.of_teams_of(request.user).containing(text).select_related("team", "author")
+    found = Report.objects.listed_for(request.user).containing(text).select_related("team", "author")
     page = Paginator(found, 30).get_page(request.GET.get("page"))
     writable = writable_teams(request.user)
     context = {

@@ -25,7 +25,7 @@ def run_edit(request: HttpRequest, slug: str) -> HttpResponse:
     """Form of a run's title, tags and notes."""
     run = get_run(request.user, slug)
     require_writer(request.user, run.team_id)
-    form = RunForm(request.POST or None, initial=RunForm.values_of(run))
+    form = RunForm(request.POST or None, initial=RunForm.initial_values(run))
     if form.is_valid():
         try:
             do_update_run(run, **form.changes)

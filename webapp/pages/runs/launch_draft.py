@@ -73,7 +73,7 @@ class Draft:
 
     def planned(self, request: HttpRequest) -> LaunchPlan:
         """The plan, checked with the rights of the user who sent the form."""
-        return plan_launch(self.request, Run.objects.of_teams_of(request.user))
+        return plan_launch(self.request, Run.objects.listed_for(request.user))
 
 
 def form_start(request: HttpRequest, fields: QueryDict) -> FormStart:

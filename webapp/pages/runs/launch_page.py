@@ -136,7 +136,7 @@ def _model_choice(request: HttpRequest, draft: Draft) -> dict[str, Any]:
 
 def _preset_choice(draft: Draft) -> dict[str, Any]:
     """Context of the first step: environment, algorithm and policy."""
-    preset, environment = catalogue.preset_of(draft.start.preset), draft.values["environment"]
+    preset, environment = catalogue.get_preset(draft.start.preset), draft.values["environment"]
     name, variant = environment["name"], str(environment["settings"].get("id") or "")
     kept = {"environment": name} | ({"id": variant} if variant else {})
     return {
@@ -163,7 +163,7 @@ def _arm_choices(draft: Draft) -> list[tuple[experiment.Arm, bool]]:
     if own is None:
         return []
     checked = draft.request.arms or [own.key]
-    return [(arm, arm.key in checked) for arm in experiment.arms_of(draft.start.preset)]
+    return [(arm, arm.key in checked) for arm in experiment.get_arms(draft.start.preset)]
 
 
 def _launch_word(plan: LaunchPlan) -> str:

@@ -26,7 +26,7 @@ from webapp.play.launch_pictures import launch_picture
 from webapp.runs.actions import RequestRefused
 from webapp.runs.launch import catalogue, fields, plain_yaml, variations
 from webapp.runs.launch.creation import free_name
-from webapp.runs.launch.form import Parsed, from_yaml, overlaid, problems_of
+from webapp.runs.launch.form import Parsed, from_yaml, list_problems, overlaid
 from webapp.runs.launch.planning import LaunchRequest, do_launch, plan_launch
 from webapp.runs.launch.recovery import RECOVER, last_healthy_checkpoint, recovery
 from webapp.runs.launch.texts import ENVIRONMENT, VARIANT
@@ -140,7 +140,7 @@ def launch_yaml(request: HttpRequest) -> HttpResponse:
             text = file.read().decode("utf-8", "replace")
         config = from_yaml(text)
     except ValueError as error:
-        found = [f"{where}: {what}" if where else what for where, what in problems_of(error)]
+        found = [f"{where}: {what}" if where else what for where, what in list_problems(error)]
         problems = found[:MAX_PROBLEMS]
         if len(found) > MAX_PROBLEMS:
             problems.append(f"There are {len(found) - MAX_PROBLEMS:,} further problems.")
@@ -227,7 +227,7 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
         key=ECHO_TRAP_KEY,
     )
     try:
-        collapsing, *_ = do_launch(plan_launch(asked, Run.objects.of_teams_of(request.user)), author)
+        collapsing, *_ = do_launch(plan_launch(asked, Run.objects.listed_for(request.user)), author)
     except (QuotaExceeded, RequestRefused) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return redirect("runs")

@@ -75,7 +75,7 @@ def _group_comparison(request: HttpRequest, listing: run_filters.Listing) -> tup
     """
     if not listing.group:
         return "", ""
-    runs = Run.objects.of_teams_of(request.user).filter(group=listing.group, archived_at__isnull=True)
+    runs = Run.objects.listed_for(request.user).filter(group=listing.group, archived_at__isnull=True)
     if listing.team:
         found = list(runs.filter(team__slug=listing.team).order_by("pk").values_list("slug", flat=True))
     else:

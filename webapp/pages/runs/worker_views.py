@@ -239,7 +239,7 @@ def _gib(number: float) -> str:
 def workers(request: HttpRequest) -> HttpResponse:
     """Workers and queues. All users see the machines, only a run's team sees the run."""
     now = database_now()
-    mine = Run.objects.of_teams_of(request.user).values("pk")
+    mine = Run.objects.listed_for(request.user).values("pk")
     held = Run.objects.filter(state__in=Run.HELD).defer("log_tail", "summary")
     all_workers = list(Worker.objects.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")))
     visible = set(Run.objects.filter(pk__in=mine, state__in=(Run.State.QUEUED, *Run.HELD)).values_list("pk", flat=True))
@@ -305,7 +305,7 @@ def _waiting(
         if standing := positions.get(run.pk):
             since = formatting.duration((now - order.waited_since(run)).total_seconds())
             priority = "" if run.priority == Run.Priority.NORMAL else f"{run.get_priority_display().lower()} priority"
-            rows.append(Waiting(run, standing.position, run.queue, since, standing.words, priority))
+            rows.append(Waiting(run, standing.position, run.queue, since, standing.text, priority))
     return rows
 
 

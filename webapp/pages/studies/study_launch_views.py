@@ -90,7 +90,7 @@ def study_check(request: HttpRequest) -> HttpResponse:
 
 
 def _check(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team], current: Capacity) -> CheckedStudy:
-    return check_study(values, teams, _queues(current), Run.objects.of_teams_of(request.user))
+    return check_study(values, teams, _queues(current), Run.objects.listed_for(request.user))
 
 
 def _prefilled(query: QueryDict) -> dict[str, str]:
@@ -126,7 +126,7 @@ def _facts(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team
 
 
 def _context(request: HttpRequest, values: dict[str, str], teams: Sequence[Team], current: Capacity) -> dict[str, Any]:
-    preset = presets.preset_of(find_preset(values.get("preset", "")) or DEFAULT_PRESET)
+    preset = presets.get_preset(find_preset(values.get("preset", "")) or DEFAULT_PRESET)
     return _facts(request, values, teams, current) | {
         "page": "studies",
         "kinds": KINDS,

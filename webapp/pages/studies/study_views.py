@@ -47,7 +47,7 @@ def studies(request: HttpRequest) -> HttpResponse:
     """Studies of the user's teams, newest first."""
     member = "arms__members"
     rows = (
-        Study.objects.of_teams_of(request.user)
+        Study.objects.listed_for(request.user)
         .select_related("team", "author")
         .annotate(
             run_count=Count(member),

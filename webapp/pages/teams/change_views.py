@@ -195,7 +195,7 @@ def share_revoke(request: HttpRequest, slug: str, token: str) -> HttpResponse:
     """Revoke a share link of the team."""
     team = get_team(request.user, slug)
     require_writer(request.user, team.pk)
-    runs = Run.objects.of_teams_of(request.user).filter(team=team)
+    runs = Run.objects.listed_for(request.user).filter(team=team)
     link = ShareLink.objects.filter(trajectory__run__in=runs, token=token).first()
     if link is None:
         raise Http404("This link does not exist.")

@@ -68,7 +68,7 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
     admin = role == Membership.Role.ADMIN
     tokens = ApiToken.objects.open(now).filter(team=requested).select_related("user").order_by("pk")
     invited = Invitation.objects.open(now).filter(team=requested).select_related("author").order_by("pk")
-    runs = Run.objects.of_teams_of(request.user).filter(team=requested)
+    runs = Run.objects.listed_for(request.user).filter(team=requested)
     shares = ShareLink.objects.filter(trajectory__run__in=runs).annotate(ended=Q(expires_at__lte=now))
     shares = shares.select_related("author", "trajectory__group", "trajectory__run")
     context = {

@@ -1,1 +1,1 @@
-"""What the configuration of a run of this site may name: models, files, addresses."""
+"""Models, files and addresses that the configuration of a run of this site may name."""

@@ -1,7 +1,7 @@
-"""Check of what a configuration names, by the roles that the settings declare (envs/text_roles.py).
+"""Checks of names in a configuration, by the roles that the settings declare (envs/text_roles.py).
 
-The launch form, the API, resuming and the worker ask it, the last one just before each start: rights may have changed.
-Texts of unknown meaning count as paths, so that a new setting or an installed environment opens nothing by itself.
+The launch form, the API, resuming and the worker run them, the worker just before each start: rights may have changed.
+Texts of unknown meaning count as paths, so that no new setting or installed environment gives access by itself.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ _ENVIRONMENTS = ("environment.settings", "environment.mix.settings", "sft.mix.se
 
 
 def problems(config: RunConfig, readable: QuerySet[Run], *, stored: bool = False) -> dict[str, str]:
-    """Dotted field → reason why runs of this site may not name what it names.
+    """Return the reason why a name is refused, by dotted field.
 
     Args:
         config: a valid configuration.
         readable: runs that the caller may read as a member of their teams.
-        stored: of a run that exists, which may hold its own copy of a checkpoint that its source has deleted since.
+        stored: the run exists, and may have its own copy of a checkpoint that its source has deleted since.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for text in text_settings(config):
         if problem := _problem(text, readable, stored):
-            found.setdefault(text.name, problem)
+            reasons.setdefault(text.name, problem)
     actors = [name for name in _ACTORS if getattr(config.cluster, name)]
     if actors and not Worker.objects.exclude(cluster={}).exists():
         for name in actors:
-            found[f"cluster.{name}"] = "no worker of this site stands for a Ray cluster: leave it at 0"
+            reasons[f"cluster.{name}"] = "no worker of this site stands for a Ray cluster: leave it at 0"
     if hosted := endpoints.hosted_problem(config.hosted):
-        found.setdefault(*hosted)
+        reasons.setdefault(*hosted)
     for field, problem in _environment_problems(config):
-        found.setdefault(field, problem)
-    return found
+        reasons.setdefault(field, problem)
+    return reasons
 
 
 def refusal(run: Run) -> str:
-    """Reason why a stored run may not be trained by this site, as one text; empty if it may.
+    """Return the reason why this site may not train a stored run; empty if it may.
 
     Invalid configurations are left to the trainer, which rejects them before it reads anything.
     """
@@ -65,19 +65,19 @@ def refusal(run: Run) -> str:
         config = stored_config(run.config)
     except ValidationError:
         return ""
-    found = problems(config, run_models.readable_by_run(run), stored=True)
-    return "; ".join(f"{field}: {problem}" for field, problem in found.items())
+    reasons = problems(config, run_models.readable_by_run(run), stored=True)
+    return "; ".join(f"{field}: {problem}" for field, problem in reasons.items())
 
 
 def is_hub_id(model: str) -> bool:
-    """Whether a `policy.model` is an id on a hub, OWNER/MODEL."""
+    """Return True if a `policy.model` is an id on a hub, OWNER/MODEL."""
     return bool(_HUB_ID.fullmatch(model)) and ".." not in model
 
 
 def texts(config: Mapping[str, Any]) -> list[TextSetting]:
-    """All texts of a stored configuration that differ from their defaults, texts of its environments included.
+    """Return all texts of a stored configuration, and of its environments, that differ from their defaults.
 
-    None for an invalid one, which the trainer rejects before it uses them.
+    Empty for an invalid configuration, which the trainer rejects before it uses the texts.
     """
     try:
         valid = stored_config(config)
@@ -87,26 +87,29 @@ def texts(config: Mapping[str, Any]) -> list[TextSetting]:
             *((entry.name, entry.settings) for entry in mixes),
         ]
         named += map(parse_suite, valid.evaluation.suites)
-        return [*text_settings(valid), *(text for name, settings in named for text in _texts_of(name, settings))]
+        return [
+            *text_settings(valid),
+            *(text for name, settings in named for text in _environment_texts(name, settings)),
+        ]
     except ValueError:
         return []
 
 
 def names_files(environment: str, settings: Mapping[str, Any]) -> bool:
-    """Whether settings of an environment name files of the worker, or may do so. Raises ValidationError.
+    """Return True if settings of an environment name, or may name, files of the worker. Raises ValidationError.
 
-    A server that the operator lists is none: the site may connect to it, too.
+    Servers listed by the operator do not count: the site may connect to them, too.
     """
     return any(
         text.role is not TextRole.PLAIN
         and text.text
         and not (text.role is TextRole.URL and not _url_problem(environment, text))
-        for text in _texts_of(environment, settings)
+        for text in _environment_texts(environment, settings)
     )
 
 
 def _problem(setting: TextSetting, readable: QuerySet[Run], stored: bool = False) -> str:
-    """Reason why a text of the configuration is refused; empty if it is not, or is checked elsewhere."""
+    """Return the reason why a text of the configuration is refused; empty if it is not, or is checked elsewhere."""
     match setting.role:
         case TextRole.PLAIN:
             return ""
@@ -122,7 +125,7 @@ def _problem(setting: TextSetting, readable: QuerySet[Run], stored: bool = False
 
 
 def _problem_anywhere(setting: TextSetting) -> str:
-    """As _problem, for settings that have no rule of their own."""
+    """Check a setting that has no rule of its own; see `_problem`."""
     if not setting.text:
         return ""
     match setting.role:
@@ -140,7 +143,7 @@ def _url_problem(environment: str, setting: TextSetting) -> str:
 
 
 def _environment_problem(environment: str, setting: TextSetting) -> str:
-    """As _problem_anywhere, for settings of an environment."""
+    """Check a setting of an environment; see `_problem_anywhere`."""
     match setting.role:
         case TextRole.URL:
             return _url_problem(environment, setting)
@@ -167,7 +170,7 @@ def _model_problem(model: str, readable: QuerySet[Run], stored: bool) -> str:
 
 
 def _hub_problem(model: str) -> str:
-    """The worker's account on the hub may read repositories that members of a team may not."""
+    """Check a hub id: the worker's account may read repositories that members of a team may not."""
     listed = site.ECHOSCOPE_HUB_MODELS
     if not listed or any(model == name or (name.endswith("/") and model.startswith(name)) for name in listed):
         return ""
@@ -178,22 +181,22 @@ def _hub_problem(model: str) -> str:
 
 
 def _environment_problems(config: RunConfig) -> Iterator[tuple[str, str]]:
-    """(field of the form, reason) for the environments of the run, its demonstrations and its evaluation."""
+    """Yield (field of the form, reason) for the environments of the run, its demonstrations and its evaluation."""
     environment = config.environment
-    for text in _texts_of(environment.name, environment.settings):
+    for text in _environment_texts(environment.name, environment.settings):
         if problem := _environment_problem(environment.name, text):
             yield f"environment.settings.{text.name}", problem
     for field, mix in (("environment.mix", environment.mix), ("sft.mix", config.sft.mix)):
         for number, entry in enumerate(mix, start=1):
-            for text in _texts_of(entry.name, entry.settings):
+            for text in _environment_texts(entry.name, entry.settings):
                 if problem := _environment_problem(entry.name, text):
                     yield field, f"entry {number}, settings.{text.name}: {problem}"
     for suite in config.evaluation.suites:
         name, settings = parse_suite(suite)
-        for text in _texts_of(name, settings):
+        for text in _environment_texts(name, settings):
             if problem := _environment_problem(name, text):
                 yield "evaluation.suites", f"{suite}: {text.name}: {problem}"
 
 
-def _texts_of(environment: str, settings: Mapping[str, Any]) -> Iterator[TextSetting]:
+def _environment_texts(environment: str, settings: Mapping[str, Any]) -> Iterator[TextSetting]:
     return text_settings(envs.settings_model(environment).model_validate(settings))

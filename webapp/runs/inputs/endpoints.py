@@ -20,11 +20,11 @@ OPENENV = "ECHOSCOPE_OPENENV_URLS"
 MCP = "ECHOSCOPE_MCP_URLS"
 MCP_COMMANDS = "ECHOSCOPE_MCP_COMMANDS"
 _LIST_OF = {"ToolMCP": MCP}
-"""Environment → variable with the servers that it may connect to; OPENENV for all others."""
+"""Environment → variable that lists the servers to which it may connect; OPENENV for all others."""
 
 
 def hosted_problem(hosted: HostedConfig) -> tuple[str, str] | None:
-    """Reason why this site does not run the section, as (field, message); None if it does."""
+    """Return (field, reason why this site does not run hosted models so); None if it does."""
     if not hosted.url:
         return None
     allowed = hosted_endpoints()
@@ -38,15 +38,15 @@ def hosted_problem(hosted: HostedConfig) -> tuple[str, str] | None:
 
 
 def engine_problem(url: str) -> str:
-    """Reason why runs of this site may not use a vLLM server; empty if they may."""
+    """Return the reason why runs of this site may not use a vLLM server; empty if they may."""
     allowed = engine_servers()
     return "" if _normalised(url) in allowed else _refusal(url, allowed, f"{ENGINES}={url}")
 
 
 def environment_problem(environment: str, url: str) -> str:
-    """Reason why an environment of this site may not connect to an address; empty if it may.
+    """Return the reason why an environment of this site may not connect to an address; empty if it may.
 
-    Each protocol has its list: a server may be harmless to play on, and still run tools that change something.
+    Each protocol has its list: a server may be safe to play on, but not to run tools that change something.
     """
     variable = _LIST_OF.get(environment, OPENENV)
     allowed = {_normalised(entry) for entry in getattr(settings, variable)}
@@ -54,7 +54,7 @@ def environment_problem(environment: str, url: str) -> str:
 
 
 def command_problem(command: str) -> str:
-    """Reason why an environment of this site may not start a server by a command; empty if it may.
+    """Return the reason why an environment of this site may not start a server by a command; empty if it may.
 
     A command is listed as a whole, with its arguments, in any spelling that a shell would split into the same words.
     """
@@ -65,7 +65,7 @@ def command_problem(command: str) -> str:
 
 
 def hosted_endpoints() -> dict[str, str]:
-    """URL of each allowed endpoint → variable of its key, empty for endpoints without a key.
+    """Return {URL of an allowed endpoint: variable of its key}; the variable is empty for endpoints without a key.
 
     Format: `https://api.openai.com/v1=OPENAI_API_KEY, http://models:8000/v1`.
     """
@@ -77,7 +77,7 @@ def hosted_endpoints() -> dict[str, str]:
 
 
 def engine_servers() -> set[str]:
-    """URLs of the allowed vLLM servers. Format: `http://gpu1:8000, http://gpu2:8000`."""
+    """Return the URLs of the allowed vLLM servers. Format: `http://gpu1:8000, http://gpu2:8000`."""
     return {_normalised(entry.rstrip("/").removesuffix("/v1")) for entry in settings.ECHOSCOPE_ENGINE_URLS}
 
 
@@ -90,7 +90,7 @@ def _refusal(named: str, allowed: Iterable[str], variable: str, separator: str =
 def _split(command: str) -> list[str]:
     try:
         return shlex.split(command)
-    except ValueError:  # an operator's entry with an open quotation mark allows itself alone
+    except ValueError:  # an operator's entry with an open quotation mark allows only itself
         return [command]
 
 

@@ -1,7 +1,7 @@
 """Folders of the worker whose files runs of this site may read, as listed by its operator.
 
-The files of other teams' runs lie on the same machine, so that a run must not name any file. The trainer's command line
-has no such restriction.
+Other teams' runs have their files on the same machine, so runs must not name arbitrary files. The trainer's command
+line has no such restriction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_QUOTED = 200
 
 @dataclass(frozen=True)
 class FolderList:
-    """A list of folders: the variable that sets it, what they hold, and folders that are part of the program."""
+    """A list of folders: the variable that sets it, a description of their contents, and shipped folders."""
 
     variable: str
     content: str
@@ -33,7 +33,7 @@ class FolderList:
         return [Path(path) for path in paths if Path(path).is_absolute()]
 
     def problem(self, text: str) -> str:
-        """Reason why runs may not read the file or folder that a text names; empty if they may.
+        """Return the reason why runs may not read the file or folder named by a text; empty if they may.
 
         Only paths that look allowed are looked up on the disk, to find symbolic links that lead elsewhere.
         """
@@ -55,9 +55,9 @@ class FolderList:
 
 
 def _holds_data_of_site(path: Path, root: Path) -> bool:
-    """Whether a path leads to, or contains, the site's own data: runs of all teams, its secret key, its database.
+    """Return True if a path leads to, or contains, runs of other teams, the site's secret key or its database.
 
-    A folder within the data folder may be listed by itself, except for the runs; one above it stands for the rest.
+    A folder inside the data folder may be listed, except for the runs; a folder above it does not include it.
     """
     data = Path(settings.ECHOSCOPE_DATA_DIR).resolve()
     runs = data / "runs"

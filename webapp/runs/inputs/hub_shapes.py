@@ -1,6 +1,6 @@
-"""Shapes of models on the Hugging Face Hub, from their config.json, which is small; nothing else is downloaded.
+"""Shapes of models on the Hugging Face Hub, from their config.json; nothing else is downloaded.
 
-They are kept in the cache that all processes of the site share, so that each model is looked up once a day.
+The shapes are in the cache that all processes of the site share, so that each model is looked up once a day.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from trainer.policy import shapes
 from trainer.policy.shapes import ModelShape
 
 DAY, SOON = 86_400, 600
-"""Seconds until a model is looked up again: one that was found, and one that was not, or while the Hub is away."""
+"""Seconds until a model is looked up again after it was found, or after it was not found or the Hub was down."""
 SECONDS = 3.0
-"""Longest wait for the Hub; a person waits for the page meanwhile."""
+"""Maximum wait for the Hub; a user waits for the page meanwhile."""
 MAX_BYTES = 1_000_000
 
 logger = logging.getLogger(__name__)
 
 
 def known_hub_shape(model: str, revision: str = "") -> ModelShape | None:
-    """Shape of a hub id that was looked up before; None if it was not, or not found."""
+    """Return the shape of a hub id that was looked up before; None if it was not looked up or not found."""
     config = caches["hub"].get(_key(model, revision))
     return shapes.read(config) if config else None
 
 
 def hub_shape(model: str, revision: str = "") -> ModelShape | None:
-    """Shape of a hub id, looked up if need be; None if it cannot be had.
+    """Return the shape of a hub id, after a look-up if needed; None if it is unavailable.
 
-    The site shows its users nothing that only its token may read, so it asks without one: private and gated models are
-    not found. With HF_HUB_OFFLINE the site asks nothing; HF_ENDPOINT names a mirror.
+    Requests have no token, so that users see nothing that only the site may read: private and gated models are not
+    found. With HF_HUB_OFFLINE nothing is requested; HF_ENDPOINT names a mirror.
     """
     cache, key = caches["hub"], _key(model, revision)
     config = cache.get(key)
@@ -49,7 +49,7 @@ def hub_shape(model: str, revision: str = "") -> ModelShape | None:
 
 
 def _download(model: str, revision: str) -> dict[str, Any]:
-    """The model's config.json; empty if there is none, or no answer within the time."""
+    """Return the model's config.json; empty if there is none, or no answer in time."""
     url = f"{constants.ENDPOINT}/{quote(model)}/resolve/{quote(revision or 'main', safe='')}/config.json"
     try:
         with httpx.stream("GET", url, timeout=SECONDS, follow_redirects=True) as response:
@@ -68,5 +68,5 @@ def _download(model: str, revision: str) -> dict[str, Any]:
 
 
 def _key(model: str, revision: str) -> str:
-    """Key in the cache, whose keys must not have the characters of every name."""
+    """Return the key in the cache, whose keys must not contain every character of a name."""
     return "hub-shape:" + sha256(f"{model}@{revision}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Shapes of models as far as the site knows them: no folder is read that its runs may not name."""
+"""Shapes of models, as far as the site knows them; only folders that runs may name are read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from webapp.runs.inputs.hub_shapes import hub_shape, known_hub_shape
 from webapp.runs.models import Run
 
 MAX_ANCESTORS = 20
-"""Runs that continue each other, before the search for their first model ends."""
+"""Number of runs that continue each other before the search for their first model ends."""
 
 
 def model_shape(model: str, revision: str = "", *, look_up: bool = False) -> ModelShape | None:
-    """Shape of a `policy.model` of this site; None if it is unknown. A checkpoint has the shape of its run's model.
+    """Return the shape of a `policy.model` of this site; None if it is unknown. Checkpoints have their run's shape.
 
     Args:
-        look_up: whether the Hugging Face Hub may be asked for a model that the site does not know yet, which can take
-            seconds.
+        look_up: True to look up a model unknown to the site on the Hugging Face Hub, which can take seconds.
     """
     for _ in range(MAX_ANCESTORS):
         named = run_models.parse(model)

@@ -28,26 +28,26 @@ class RunModel:
 
 
 def parse(model: str) -> RunModel | None:
-    """The checkpoint that a `policy.model` names; None if it names something else."""
+    """Return the checkpoint that a `policy.model` names; None if it names something else."""
     match = _MODEL.fullmatch(model)
     return RunModel(match[1], int(match[2]) if match[2] else None) if match else None
 
 
 def readable_by_run(run: Run) -> QuerySet[Run]:
-    """Runs whose checkpoints a run may use: what its author may read as a member, and what its whole team may read."""
+    """Return the runs whose checkpoints a run may use: readable by its author as a member, or by its whole team."""
     of_team = Q(team_id=run.team_id) & ~Q(visibility=Run.Visibility.PRIVATE)
     if run.author is None or not run.author.is_active:
         return Run.objects.filter(of_team)
-    return Run.objects.filter(of_team | Q(pk__in=Run.objects.of_teams_of(run.author).values("pk")))
+    return Run.objects.filter(of_team | Q(pk__in=Run.objects.listed_for(run.author).values("pk")))
 
 
 def problem(model: str, readable: QuerySet[Run], *, stored: bool = False) -> str:
-    """Reason why a model that begins with `run:` may not be used; empty if it may.
+    """Return the reason why a model that begins with `run:` may not be used; empty if it may.
 
     Args:
         model: a `policy.model`.
         readable: runs of the caller.
-        stored: of a run that exists, which may hold its own copy of the checkpoint: only rights are checked.
+        stored: the run exists, and may have its own copy of the checkpoint: only rights are checked.
     """
     named = parse(model)
     if named is None:
@@ -69,7 +69,7 @@ def problem(model: str, readable: QuerySet[Run], *, stored: bool = False) -> str
 
 
 def pinned(config: RunConfig) -> RunConfig:
-    """The configuration with the iteration of the newest checkpoint written out, so that it names the same for good."""
+    """Return the configuration with the newest checkpoint written out, so that later ones do not count."""
     named = parse(config.policy.model)
     if named is None or named.iteration is not None:
         return config

@@ -9,7 +9,7 @@ import envs
 from trainer.config.catalogue import catalogue as models
 from trainer.config.files import load_preset, preset_names
 from webapp.runs.launch.experiment import NAMES
-from webapp.runs.summaries import algorithm_words, size_words
+from webapp.runs.summaries import algorithm_text, length_text
 
 _DIFFERENCES = {"trap": ", Echo Trap", "paper": ", the paper's settings"}
 """Text that distinguishes presets of the same model, by the last part of their names."""
@@ -45,16 +45,16 @@ class EnvironmentCard:
 
 @cache
 def presets() -> tuple[Preset, ...]:
-    """All shipped presets: StarPO before StarPO-S, the pocket policy, which runs on any machine, before others."""
+    """Return all shipped presets: first the pocket policy, which runs on any machine, and StarPO before StarPO-S."""
     labels = {name: entry.label for entry in models().values() for name in (entry.name, entry.hub_id)}
-    found = []
+    result = []
     for name in preset_names():
         config = load_preset(name)
         _, arm, kind = name.split("-", 2)
-        model = algorithm_words(config.model_dump()).partition(" · ")[2]
+        model = algorithm_text(config.model_dump()).partition(" · ")[2]
         label = labels.get(config.policy.model, model[:1].upper() + model[1:])
         difference = _DIFFERENCES.get(kind, "")
-        found.append(
+        result.append(
             Preset(
                 name=name,
                 environment=config.environment.name,
@@ -63,39 +63,39 @@ def presets() -> tuple[Preset, ...]:
                 model=model + difference,
                 model_label=label + difference,
                 needs_gpu=config.policy.device == "cuda",
-                size=size_words(config),
+                size=length_text(config),
             )
         )
-    return tuple(sorted(found, key=lambda each: (each.model != "pocket policy", each.model, each.arm)))
+    return tuple(sorted(result, key=lambda preset: (preset.model != "pocket policy", preset.model, preset.arm)))
 
 
-def preset_of(name: str) -> Preset:
-    """The preset of that name, which exists."""
-    return next(each for each in presets() if each.name == name)
+def get_preset(name: str) -> Preset:
+    """Return the preset with this name, which must exist."""
+    return next(preset for preset in presets() if preset.name == name)
 
 
 def environment_cards(chosen: Preset) -> list[EnvironmentCard]:
-    """Environments with presets; each card keeps algorithm and policy where the environment has them."""
-    names = {each.environment for each in presets()}
+    """Return the environments with presets; each card keeps algorithm and policy if the environment has them."""
+    names = {preset.environment for preset in presets()}
     result = []
     for name in sorted(names, key=envs.names().index):
-        own = [each for each in presets() if each.environment == name]
-        best = min(own, key=lambda each: (each.model != chosen.model, each.arm != chosen.arm))
+        candidates = [preset for preset in presets() if preset.environment == name]
+        best = min(candidates, key=lambda preset: (preset.model != chosen.model, preset.arm != chosen.arm))
         result.append(EnvironmentCard(name, envs.spec(name).title, envs.spec(name).summary, best.name))
     return result
 
 
 def other_environments() -> list[str]:
-    """Registered environments without a preset of their own."""
-    covered = {each.environment for each in presets()}
+    """Return the registered environments without presets."""
+    covered = {preset.environment for preset in presets()}
     return [name for name in envs.names() if name not in covered]
 
 
 def arms(chosen: Preset) -> list[Preset]:
-    """The algorithms for the environment and the policy of a preset, itself among them."""
-    return [each for each in presets() if (each.environment, each.model) == (chosen.environment, chosen.model)]
+    """Return the presets with the environment and the policy of the chosen one, for each algorithm."""
+    return [preset for preset in presets() if (preset.environment, preset.model) == (chosen.environment, chosen.model)]
 
 
 def policies(chosen: Preset) -> list[Preset]:
-    """The policies for the environment and the algorithm of a preset, itself among them."""
-    return [each for each in presets() if (each.environment, each.arm) == (chosen.environment, chosen.arm)]
+    """Return the presets with the environment and the algorithm of the chosen one, for each policy."""
+    return [preset for preset in presets() if (preset.environment, preset.arm) == (chosen.environment, chosen.arm)]

@@ -1,4 +1,4 @@
-"""Creation of runs: one, or a group of them; what a launch asks of the queue."""
+"""Creation of one run or of a group of runs, and their requests to the queue."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from webapp.teams.audit import record
 from webapp.teams.models import AuditAction, Team, User
 
 KEY_LENGTH = 36
-"""Length of a launch key of a group: its runs add their number."""
+"""Length of a group's launch key, to which its runs add their numbers."""
 
 
 @dataclass(frozen=True)
 class SchedulingOptions:
-    """Queue, GPUs and priority of a run. Empty and None: the defaults of its configuration."""
+    """Queue, GPUs and priority of a run. Empty and None stand for the configuration's defaults."""
 
     queue: str = ""
     gpus: int | None = None
     priority: Run.Priority = Run.Priority.NORMAL
 
     def resolved(self, config: RunConfig, available: Collection[str]) -> tuple[str, int]:
-        """(device class, GPUs), with the configuration's defaults for open options.
+        """Return (device class, GPUs), with the configuration's defaults for open options.
 
-        `available` are the classes that live workers serve. The driver of Ray actors is one process, which uses one GPU
-        at most: those of its actors are settings of the run.
+        `available` are the classes that live workers serve. The driver of Ray actors is one process, which uses at most
+        one GPU; the GPUs of its actors are settings of the run.
         """
         if config.cluster.uses_ray:
             queue = self.queue or device_classes.suggested_class(config, available)
@@ -48,7 +48,7 @@ class SchedulingOptions:
 
 
 def options_for_clone(run: Run) -> SchedulingOptions:
-    """Options of a clone: those that a user must have chosen; the configuration's defaults stay open."""
+    """Return the options of a clone: only those that a user must have chosen, since the others are defaults."""
     is_default = run.queue in (device_classes.ANY, device_classes.CPU, device_classes.GPU)
     return SchedulingOptions("" if is_default else run.queue, run.gpus if run.gpus > 1 else None)
 
@@ -66,8 +66,8 @@ def do_create_run(
 ) -> Run:
     """Create a queued run; workers are notified once it is committed.
 
-    With the author's `launch_key` of an earlier call, that run is returned: a form that is sent again after a lost
-    answer launches nothing twice. Raises QuotaExceeded.
+    Returns the author's existing run with this `launch_key`: a form that is sent again after a lost answer launches
+    nothing twice. Raises QuotaExceeded.
     """
     scheduling = scheduling or SchedulingOptions()
     new = RunRequest(config, preset=preset, launch_key=launch_key)
@@ -76,7 +76,7 @@ def do_create_run(
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run to create. `launch_key`: of the author, or empty."""
+    """A run to create. `launch_key` is chosen by the author, or empty."""
 
     config: RunConfig
     preset: str = ""
@@ -99,11 +99,11 @@ def do_create_runs(
     keys = [run.launch_key for run in runs if run.launch_key]
     try:
         with transaction.atomic():
-            if found := _launched(author, keys):
-                return found
+            if existing := _launched(author, keys):
+                return existing
             run_quotas.require_place_in_queue(team.pk, count=len(runs))  # waits for other launches of the team
-            if found := _launched(author, keys):
-                return found
+            if existing := _launched(author, keys):
+                return existing
             for run in runs:
                 run.save(force_insert=True)
                 wake_on_commit(run.pk)
@@ -111,14 +111,14 @@ def do_create_runs(
                 subject = group or f"run “{runs[0].title}”"
                 record(AuditAction.LAUNCHED, subject, team=team, runs=[run.slug for run in runs])
     except (IntegrityError, QuotaExceeded):  # the same launch may have been committed, and have taken the places
-        if found := _launched(author, keys):
-            return found
+        if existing := _launched(author, keys):
+            return existing
         raise
     return runs
 
 
 def _launched(author: User, keys: Collection[str]) -> list[Run]:
-    """The runs that the author has launched with these keys, read anew at each call."""
+    """Return the runs that the author has launched with these keys."""
     return list(Run.objects.filter(author=author, launch_key__in=keys).order_by("pk")) if keys else []
 
 
@@ -132,7 +132,7 @@ def _new_run(
     known: Collection[str],
     now: datetime,
 ) -> Run:
-    """The row of a queued run, not saved. Raises QuotaExceeded."""
+    """Return the unsaved row of a queued run. Raises QuotaExceeded."""
     config = run_models.pinned(new.config)
     queue, gpus = scheduling.resolved(config, known)
     run = Run(
@@ -169,7 +169,7 @@ def do_create_group(
     visibility: Run.Visibility = Run.Visibility.TEAM,
     launch_key: str = "",
 ) -> list[Run]:
-    """Create all runs of an experiment, or none. With the `launch_key` of an earlier call, those runs are returned.
+    """Create all runs of an experiment, or none. Returns the existing runs of this `launch_key`, if there are any.
 
     Raises QuotaExceeded.
     """
@@ -179,7 +179,7 @@ def do_create_group(
 
 
 def runs_beside(run: Run) -> list[Run]:
-    """All runs of the launch that made this one, in their order."""
+    """Return all runs of the launch to which this run belongs, in order."""
     key, _, number = run.launch_key.rpartition(".")
     if not key or not number.isdecimal():
         return [run]
@@ -188,7 +188,7 @@ def runs_beside(run: Run) -> list[Run]:
 
 
 def free_name(team: Team, name: str) -> str:
-    """The name, with a number if the team has a group of that name already."""
+    """Return the name, with a number if the team already has a group of that name."""
     start = name[: MAX_GROUP_NAME - 5]
     taken = set(Run.objects.filter(team=team, group__startswith=start).values_list("group", flat=True).distinct())
     if name not in taken:

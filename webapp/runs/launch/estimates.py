@@ -1,6 +1,6 @@
 """Estimates of a configuration's tokens, time, memory and cost, from recorded runs where available.
 
-Each figure has a sentence on its basis; unknown quantities are reported as "unknown".
+Each figure comes with a sentence about its basis; unknown quantities are reported as "unknown".
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from trainer.memory.advice import gigabytes, parts_as_text
 from webapp.core import formatting
 from webapp.runs.inputs.model_shapes import model_shape
 from webapp.runs.launch.recorded_work import RecordedWork, TokenLengths, recorded_work, token_lengths
-from webapp.runs.summaries import size_words
+from webapp.runs.summaries import length_text
 
 MIN_ROWS = 16
 """Parallel trajectories below which a rollout becomes slow."""
 MIN_RANGE, RANGE_EXPONENT = 1.5, 0.25
-"""Range of a time that was scaled from another size: 1.5 · (ratio of the times) ** 0.25."""
+"""Range of a time scaled from another size: 1.5 · (ratio of the times) ** 0.25."""
 CPU_OVERHEAD, GPU_OVERHEAD = (3e6, 3e6), (1.5e9, 0.5e9)
-"""Parameters whose arithmetic takes as long as the rest of a token does, sampled and learned: steps of a small model
-wait for calls of kernels, for the environment and for memory.
+"""Number of parameters whose arithmetic takes as long as the rest of a token's work, sampled and learned: steps of a
+small model wait for kernel calls, the environment and memory.
 
-On CPUs from the pocket policy and SmolLM2-135M, on GPUs from the shapes of Qwen2.5-0.5B and 1.5B (docs/performance.md).
+On CPUs from the pocket policy and SmolLM2-135M, on GPUs for the shapes of Qwen2.5-0.5B and 1.5B (docs/performance.md).
 """
 GIB = 2**30
 HOSTED_TRAINER_BYTES = GIB
@@ -45,12 +45,12 @@ DEMO = RecordedWork(
     per_demonstration=0,
     allowed=480,
 )
-"""An iteration of the demo on two idle cores without AMX (docs/performance.md), where no run is recorded."""
+"""An iteration of the demo on two idle cores without AMX (docs/performance.md), used if no run is recorded."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """An estimate as text, and its basis."""
+    """An estimate as text, and a sentence about its basis."""
 
     title: str
     value: str
@@ -59,13 +59,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class RecordedPace:
-    """Pace of a model on a device, from the recorded runs of models of one size.
+    """Pace of a model on a device, from recorded runs of models of the same size.
 
     Attributes:
-        runs: number of those runs; 0 = the demo instead.
-        sampling, learning: seconds per sampled token, and per token of an update. What no run has recorded follows from
-            the other one by `LEARNING_BY_SAMPLING`.
-        parameters: of the models of those runs; 0 = the same model.
+        runs: number of the recorded runs; 0 = the demo instead.
+        sampling, learning: seconds per sampled token, and per token of an update. If one of them was not recorded, it
+            follows from the other one by `LEARNING_BY_SAMPLING`.
+        parameters: parameters of the recorded models; 0 = the same model.
         range: factor by which the true time may be shorter or longer; 1 = as precise as the runs repeat.
     """
 
@@ -78,10 +78,10 @@ class RecordedPace:
 
 
 def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
-    """Tokens, time and memory of the configuration. Three queries.
+    """Estimate tokens, time and memory of the configuration. Three queries.
 
     Args:
-        gpu: whether the run would get a GPU.
+        gpu: True if the run would get a GPU.
     """
     if config.hosted.url:
         return _hosted(config)
@@ -100,13 +100,13 @@ def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
 
 
 def _or_demo(recorded: Sequence[RecordedWork], config: RunConfig, *, gpu: bool) -> Sequence[RecordedWork]:
-    """The recorded work, or that of the demo; a GPU has nothing in common with it but the pocket policy's overheads."""
+    """Return the recorded work or, if it is comparable, the demo: on a GPU only the pocket policy is."""
     on_gpu = gpu or config.policy.device == "cuda"
     return recorded or ([] if on_gpu and config.policy.model != POCKET else [DEMO])
 
 
 def _hosted(config: RunConfig) -> list[Figure]:
-    """Estimates for a hosted model: maximum of generated tokens, and their cost."""
+    """Estimate the maximum of generated tokens of a hosted model, and their cost."""
     hosted, (_, evaluated) = config.hosted, _trajectories(config)
     generated = evaluated * config.rollout.max_turns * config.rollout.max_response_tokens
     estimates = [_tokens(config, TokenLengths(None, None)), Figure("Time", "unknown", f"Depends on {hosted.host}.")]
@@ -130,7 +130,7 @@ def _hosted(config: RunConfig) -> list[Figure]:
 
 
 def _paces(recorded: Sequence[RecordedWork], model: str, parameters: int) -> list[RecordedPace]:
-    """Paces of the model by device, that with most runs first; where it has not run, of the model nearest in size."""
+    """Return the model's pace on each device, most runs first; if it has not run there, that of the nearest size."""
     paces = []
     for device in dict.fromkeys(work.device for work in recorded):
         there = [work for work in recorded if work.device == device]
@@ -144,25 +144,25 @@ def _paces(recorded: Sequence[RecordedWork], model: str, parameters: int) -> lis
 
 
 def _pace(works: Sequence[RecordedWork], model: str, parameters: int) -> RecordedPace | None:
-    """The median pace of these runs on one device, scaled to so many parameters unless they are of the model."""
+    """Return the median pace of these runs on one device, scaled to `parameters` unless they trained the same model."""
     sampling = [work.sampling_seconds / work.sampled for work in works if work.sampled and work.sampling_seconds]
     learning = [work.learning_seconds / work.learned for work in works if work.learned]
     if not sampling and not any(learning):
         return None
-    own, size, device = works[0].model == model, works[0].parameters, works[0].device
+    same_model, size, device = works[0].model == model, works[0].parameters, works[0].device
     overheads = CPU_OVERHEAD if device.startswith("CPU") else GPU_OVERHEAD
-    scales = [1.0 if own else (parameters + overhead) / (size + overhead) for overhead in overheads]
-    factor = 1.0 if own else MIN_RANGE * max(max(scale, 1 / scale) for scale in scales) ** RANGE_EXPONENT
+    scales = [1.0 if same_model else (parameters + overhead) / (size + overhead) for overhead in overheads]
+    factor = 1.0 if same_model else MIN_RANGE * max(max(scale, 1 / scale) for scale in scales) ** RANGE_EXPONENT
     if not (sampling and learning):
         factor = max(factor, MIN_RANGE)
     sampled = median(sampling) if sampling else median(learning) / LEARNING_BY_SAMPLING
     learned = median(learning) if learning else sampled * LEARNING_BY_SAMPLING
     runs = 0 if works[0] is DEMO else len(works)
-    return RecordedPace(device, runs, scales[0] * sampled, scales[1] * learned, 0 if own else size, factor)
+    return RecordedPace(device, runs, scales[0] * sampled, scales[1] * learned, 0 if same_model else size, factor)
 
 
 def evaluations(config: RunConfig) -> int:
-    """Number of evaluations of a run: before, at the configured interval, after; also before a warm-up and within."""
+    """Count the evaluations of a run: before and after training, at the configured interval, and around a warm-up."""
     if config.evaluation.prompts == 0:
         return 0
     if config.kind == "evaluate":
@@ -173,25 +173,25 @@ def evaluations(config: RunConfig) -> int:
 
 
 def _trajectories(config: RunConfig) -> tuple[int, int]:
-    """Numbers of trajectories in rollouts and in evaluations."""
+    """Return the numbers of trajectories in rollouts and in evaluations."""
     suites = len(config.environment.names) + len(config.evaluation.suites)
     evaluated = evaluations(config) * suites * config.evaluation.prompts * config.evaluation.samples_per_prompt
     return (config.iterations * config.rollout.trajectories if config.kind == "train" else 0), evaluated
 
 
 def size_sentence(config: RunConfig) -> str:
-    """Size of a run: iterations, trajectories, and the upper limit of sampled tokens."""
+    """Describe the size of a run: iterations, trajectories, and the upper limit of sampled tokens."""
     if config.kind == "sft":
-        return size_words(config)
+        return length_text(config)
     trained, evaluated = _trajectories(config)
     played = formatting.plural(trained or evaluated, "trajectory", "trajectories")
     if trained and evaluated:
         played += f" and {evaluated:,} in evaluations"
-    return f"{size_words(config)}: {played}, at most {formatting.large(_most_tokens(config))} sampled tokens"
+    return f"{length_text(config)}: {played}, at most {formatting.large(_most_tokens(config))} sampled tokens"
 
 
 def _most_tokens(config: RunConfig) -> int:
-    """The limit of sampled tokens, with all rounds of dynamic sampling."""
+    """Return the maximum number of sampled tokens, with all rounds of dynamic sampling."""
     trained, evaluated = _trajectories(config)
     played = config.algorithm.dynamic_sampling_rounds * trained + evaluated
     return played * config.rollout.max_turns * config.rollout.max_response_tokens
@@ -213,7 +213,7 @@ def _tokens(config: RunConfig, lengths: TokenLengths) -> Figure:
 
 
 def _no_run_in(config: RunConfig) -> str:
-    """Why there is only an upper bound; empty for kinds that the recorded demonstrations predict."""
+    """Explain why there is only an upper bound; empty for kinds that the recorded demonstrations predict."""
     if config.kind == "sft" or config.hosted.url:
         return ""
     return f" Unknown in this environment: no run in {config.environment.name} is recorded yet."
@@ -237,7 +237,7 @@ def _times(config: RunConfig, paces: Sequence[RecordedPace], lengths: TokenLengt
 
 
 def _duration(seconds: float, factor: float) -> str:
-    """For example “about 10 min (5 min to 20 min)”."""
+    """Format a time, e.g. “about 10 min (5 min to 20 min)”."""
     about = f"about {formatting.duration(seconds)}"
     if factor == 1:
         return about
@@ -245,7 +245,7 @@ def _duration(seconds: float, factor: float) -> str:
 
 
 def _at_most(seconds: float, factor: float) -> str:
-    """For example “at most 20 min”."""
+    """Format an upper bound, e.g. “at most 20 min”."""
     return f"at most {formatting.duration(seconds * factor)}"
 
 
@@ -268,7 +268,7 @@ class ExpectedTime:
     """Time of one run, or of several one after the other.
 
     Attributes:
-        at_most: whether it is an upper bound, as no run in an environment is recorded.
+        at_most: True for an upper bound, because no run in one of the environments is recorded.
     """
 
     seconds: float
@@ -281,9 +281,9 @@ class ExpectedTime:
 
 
 def expected_time(user: Any, configs: Sequence[RunConfig]) -> ExpectedTime | None:
-    """Time of these runs one after the other, on the device with most recorded runs; None if one is unknown.
+    """Estimate the time of these runs one after another, on the device with most recorded runs; None if unknown.
 
-    Three queries, and those that find the size of each model.
+    Three queries, and the queries that find the size of each model.
     """
     return time_given(recorded_work(user), configs)
 
@@ -291,10 +291,10 @@ def expected_time(user: Any, configs: Sequence[RunConfig]) -> ExpectedTime | Non
 def time_given(
     recorded: Sequence[RecordedWork], configs: Sequence[RunConfig], *, gpu: bool = False
 ) -> ExpectedTime | None:
-    """Time of these runs one after the other, given recorded work; None if one is unknown.
+    """Estimate the time of these runs one after another from recorded work; None if unknown.
 
     Args:
-        gpu: whether the runs would get a GPU.
+        gpu: True if the runs would get a GPU.
     """
     paces: dict[str, list[RecordedPace]] = {}
     total, at_most = 0.0, False
@@ -315,9 +315,9 @@ def time_given(
 
 
 def _seconds(config: RunConfig, pace: RecordedPace, lengths: TokenLengths) -> float:
-    """Time of a run: its sampled tokens, and those of its updates and of its steps on demonstrations.
+    """Return the time of a run: sampling, updates, and steps on demonstrations.
 
-    Without recorded lengths, every turn is as long as allowed.
+    Without recorded lengths, every turn is assumed to reach its token limit.
     """
     trained, evaluated = _trajectories(config)
     longest = float(config.rollout.max_turns * config.rollout.max_response_tokens)
@@ -330,7 +330,7 @@ def _seconds(config: RunConfig, pace: RecordedPace, lengths: TokenLengths) -> fl
 
 
 def _memory(config: RunConfig, recorded: int, *, gpu: bool) -> Figure:
-    """The trainer's own estimate before it loads the model (trainer/memory/estimate.py)."""
+    """Return the estimate that the trainer makes before it loads the model (trainer/memory/estimate.py)."""
     shape = model_shape(config.policy.model, config.policy.revision, look_up=True)
     if shape is None and recorded:
         weights = estimate.width_of(config) * recorded
@@ -352,10 +352,10 @@ def _memory(config: RunConfig, recorded: int, *, gpu: bool) -> Figure:
 
 
 def needed_memory(config: RunConfig, gpus: int) -> int | None:
-    """Minimum memory of the run in bytes, over all its GPUs, or of the machine; None if the model's size is unknown.
+    """Return the run's minimum memory in bytes, over all its GPUs or of the machine; None if the model size is unknown.
 
-    Counts few parallel trajectories: those that do not fit are played one after the other. Also None where Ray actors
-    do all the work: the trainer compares them with the memory of their nodes.
+    Assumes few parallel trajectories: further ones are played later. Also None if Ray actors do all the work, since the
+    trainer compares them with the memory of their nodes.
     """
     if not config.cluster.driver_computes(config.kind):
         return None
@@ -370,5 +370,5 @@ def needed_memory(config: RunConfig, gpus: int) -> int | None:
 
 
 def memory_without_gpu(config: RunConfig, gpus: int) -> int | None:
-    """As `needed_memory`, on a worker without GPUs; None if the run needs its GPUs there, or requests none."""
+    """Return `needed_memory` without GPUs; None if the run requires its GPU, or requests none."""
     return needed_memory(config, 0) if gpus == 1 and config.policy.device != "cuda" else None

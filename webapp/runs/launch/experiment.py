@@ -1,4 +1,4 @@
-"""Experiments: one configuration as a group of runs, with each arm of its presets and several seeds."""
+"""Experiments: one configuration as a group of runs, with several algorithms and several seeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = {"starpo": "StarPO", "starpo_s": "StarPO-S"}
 
 
 class ExperimentRefused(ValueError):
-    """The experiment cannot be launched. `field` is arms, seeds or group; the message completes its label."""
+    """The experiment cannot be launched. `field` is arms, seeds or group; the message continues the field's label."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class ExperimentRefused(ValueError):
 
 @dataclass(frozen=True)
 class Arm:
-    """A variant of the algorithm for which there is a preset of the same environment and policy."""
+    """An algorithm with a preset for the same environment and policy."""
 
     key: str
     label: str
@@ -48,8 +48,8 @@ class PlannedRun:
 
 
 @cache
-def arms_of(preset: str) -> tuple[Arm, ...]:
-    """The arms of a preset, itself among them: those that differ in the algorithm alone. Empty without a preset."""
+def get_arms(preset: str) -> tuple[Arm, ...]:
+    """Return the presets that differ from this one only in their algorithm, and itself. Empty without a preset."""
     if preset not in preset_names():
         return ()
     environment, _, kind = preset.split("-", 2)
@@ -63,43 +63,43 @@ def arms_of(preset: str) -> tuple[Arm, ...]:
 
 
 def own_arm(config: RunConfig, preset: str) -> Arm | None:
-    """The arm of the preset that the configuration was made from; None if it is not of that kind any more."""
-    arm = next((arm for arm in arms_of(preset) if arm.preset == preset), None)
+    """Return the arm from which the configuration was made; None if its kind or environment has changed since."""
+    arm = next((arm for arm in get_arms(preset) if arm.preset == preset), None)
     if arm is None or config.kind != "train" or config.environment.name != arm.config.environment.name:
         return None
     return arm
 
 
 def plan(config: RunConfig, preset: str, arms: Sequence[str], seeds: int) -> list[PlannedRun]:
-    """The runs of an experiment, one seed after the other.
+    """Return the runs of an experiment, one seed after another.
 
-    The configuration's own arm is as it is. Another one takes from its own preset the settings in which the two presets
-    differ; all others are shared.
+    The configuration is used unchanged for its own arm. For another arm, the settings in which the two presets differ
+    are taken from that arm's preset.
 
     Args:
-        arms: keys of arms; empty: only the configuration's own.
-        seeds: number of seeds, counted up from that of the configuration.
+        arms: keys of arms; if empty, only the configuration's own arm.
+        seeds: number of seeds, counted up from the configuration's seed.
     Raises:
-        ExperimentRefused: a number of seeds or an arm that is not possible.
+        ExperimentRefused: the number of seeds or an arm is not possible.
     """
     if not 1 <= seeds <= MAX_SEEDS:
         raise ExperimentRefused("seeds", f"must be a whole number from 1 to {MAX_SEEDS}")
-    own = own_arm(config, preset)
-    if own is None and len(set(arms)) == 1:  # the form sends the one of its preset
+    base_arm = own_arm(config, preset)
+    if base_arm is None and len(set(arms)) == 1:  # the form sends the one of its preset
         arms = ()
-    possible = {arm.key: arm for arm in arms_of(preset)} if own else {}
+    possible = {arm.key: arm for arm in get_arms(preset)} if base_arm else {}
     unknown = [key for key in arms if key not in possible]
     if unknown:
         raise ExperimentRefused("arms", _not_possible(unknown[0], possible))
-    chosen: list[Arm | None] = [*(possible[key] for key in dict.fromkeys(arms))] or [own]
+    chosen: list[Arm | None] = [*(possible[key] for key in dict.fromkeys(arms))] or [base_arm]
     several = len(chosen) * seeds > 1
     runs: list[PlannedRun] = []
     for seed in range(config.seed, config.seed + seeds):
         for arm in chosen:
             label = arm.label if arm and len(chosen) > 1 else ""
             settings = {"seed": seed} | _name(config, label, seed if several else None)
-            if arm and own and arm is not own:
-                settings |= changes(arm.config, own.config) | settings
+            if arm and base_arm and arm is not base_arm:
+                settings |= changes(arm.config, base_arm.config) | settings
             changed = _changed(config, settings)
             if arm and any(run.config.title() == changed.title() for run in runs):  # own changes made them alike
                 name = f"{changed.title().rpartition(', seed')[0]} · preset {arm.label}, seed {seed}"
@@ -110,7 +110,7 @@ def plan(config: RunConfig, preset: str, arms: Sequence[str], seeds: int) -> lis
 
 
 def default_name(config: RunConfig, arms: Sequence[str], seeds: int) -> str:
-    """Name of the group if the user gives none, e.g. “Sokoban · StarPO and StarPO-S × 3 seeds”."""
+    """Return the default name of the group, e.g. “Sokoban · StarPO and StarPO-S × 3 seeds”."""
     end = f" × {formatting.plural(seeds, 'seed')}" if seeds > 1 else ""
     shown = config.name or config.title().rpartition(", seed")[0]
     if len(set(arms)) > 1:
@@ -126,7 +126,7 @@ def _not_possible(key: str, possible: Mapping[str, Arm]) -> str:
 
 
 def _name(config: RunConfig, label: str, seed: int | None) -> dict[str, Any]:
-    """A name for one run of several; runs without a name are named after their settings."""
+    """Return the setting with the name of one of several runs; runs without a name are named after their settings."""
     if not config.name or seed is None:
         return {}
     end = " · " + ", ".join(filter(None, (label, f"seed {seed}")))
@@ -145,7 +145,7 @@ def _changed(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
 
 
 def _require_different(runs: Sequence[PlannedRun]) -> None:
-    """No two runs do the same: an arm whose defining settings were changed to those of the other one."""
+    """Raise ExperimentRefused if two runs are the same computation, since changed settings made two arms equal."""
     seen = set()
     for run in runs:
         same = computation_digest(run.config)

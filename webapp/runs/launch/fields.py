@@ -1,4 +1,4 @@
-"""Fields of the launch form: RunConfig as groups of settings with labels, help and limits.
+"""Fields of the launch form: RunConfig as groups of settings with their labels, help and limits.
 
 Settings, their help and limits are defined in trainer.config.run and in the environments.
 """
@@ -23,11 +23,11 @@ from webapp.runs.launch.texts import (
     VARIANT,
     Kind,
     base_type,
-    choices_of,
     data_to_text,
+    get_choices,
+    get_field_kind,
     is_model,
     is_optional,
-    kind_of,
 )
 
 LABELS = {
@@ -106,7 +106,7 @@ class Setting:
 
     @property
     def id(self) -> str:
-        """Element id; dots would be CSS classes."""
+        """Element id, without the dots that CSS would read as classes."""
         return "f-" + self.name.replace(".", "-")
 
     @property
@@ -115,7 +115,7 @@ class Setting:
 
     @property
     def hidden(self) -> bool:
-        """Whether only the search shows it: it cannot matter, is as at the start, and has no error."""
+        """True if only the search shows it: it has no effect, its initial value and no error."""
         return bool(self.reason) and not self.differs and not self.error
 
 
@@ -130,7 +130,12 @@ class SettingGroup:
 
 
 def groups(values: Mapping[str, Any], base: RunConfig, errors: Mapping[str, str] | None = None) -> list[SettingGroup]:
-    """Fields of the form. `values` is a (possibly invalid) configuration as nested data; `base` is for comparison."""
+    """Return the fields of the form.
+
+    Args:
+        values: a configuration as nested data, possibly invalid.
+        base: configuration with the default values of the fields.
+    """
     errors = errors or {}
     top = list(_settings(RunConfig, "", values, base.model_dump(), errors))
     result = [SettingGroup("", TITLES[""], ABOUT[""], top)]
@@ -147,27 +152,29 @@ def groups(values: Mapping[str, Any], base: RunConfig, errors: Mapping[str, str]
 def environment_settings(
     name: str, values: Mapping[str, Any], base: Mapping[str, Any], errors: Mapping[str, str] | None = None
 ) -> list[Setting]:
-    """Fields of an environment's own settings; none for unregistered names."""
+    """Return the fields of an environment's settings; empty for unregistered names."""
     if name not in envs.names():
         return []
     settings = _settings(envs.settings_model(name), f"{SETTINGS}.", values, dict(base), errors or {})
     variants = tuple(envs.variants(name))
-    return [replace(each, choices=variants) if variants and each.name == VARIANT else each for each in settings]
+    return [
+        replace(setting, choices=variants) if variants and setting.name == VARIANT else setting for setting in settings
+    ]
 
 
 def budget_settings(budgets: Mapping[str, int], base: RunConfig) -> list[Setting]:
-    """Fields of an episode's budgets, with those of an environment; none without them."""
+    """Return the fields of the budgets that an environment sets; empty without any."""
     settings = _settings(RolloutConfig, "rollout.", budgets, base.rollout.model_dump(), {})
     return [setting for setting in settings if setting.name.removeprefix("rollout.") in budgets]
 
 
 def names() -> list[str]:
-    """Dotted names of all fields, without the environments' own settings."""
+    """Return the dotted names of all fields, without the settings of environments."""
     return [name for name, _ in leaves(RunConfig, "") if name != SETTINGS]
 
 
 def leaves(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
-    """(dotted name, field) of every setting of the model."""
+    """Yield (dotted name, field) for every setting of the model."""
     for key, info in model.model_fields.items():
         if is_model(info.annotation):
             yield from leaves(info.annotation, f"{prefix}{key}.")
@@ -183,19 +190,19 @@ def _settings(
         if is_model(info.annotation) or name == SETTINGS:
             continue
         extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-        own = info.get_default(call_default_factory=True)
-        default = base.get(key, own)
-        kind = kind_of(info, name)
+        initial = info.get_default(call_default_factory=True)
+        default = base.get(key, initial)
+        kind = get_field_kind(info, name)
         yield Setting(
             name=name,
             label=_label(name),
             kind=kind,
-            value=data_to_text(values.get(key, own), lines=kind == "long"),
+            value=data_to_text(values.get(key, initial), lines=kind == "long"),
             default=data_to_text(default, lines=kind == "long"),
             help=help_with_limits(info),
             unit=str(extra.get("unit", "")),
             source=str(extra.get("source", "")),
-            choices=tuple(envs.names()) if name == ENVIRONMENT else choices_of(info),
+            choices=tuple(envs.names()) if name == ENVIRONMENT else get_choices(info),
             integer=base_type(info.annotation) is int,
             optional=is_optional(info.annotation),
             error=errors.get(name, ""),
@@ -210,7 +217,7 @@ def _label(name: str) -> str:
 
 @cache
 def full_labels() -> dict[str, str]:
-    """Dotted name → label that stands alone: with its group where several settings have the same label."""
+    """Return unambiguous labels by dotted name: with the group if several settings have the same label."""
     labels = {name: _label(name) for name in names()}
     often = {label for label in labels.values() if list(labels.values()).count(label) > 1}
     return {
@@ -220,11 +227,11 @@ def full_labels() -> dict[str, str]:
 
 
 def with_labels(text: str) -> str:
-    """A text with the labels of settings in place of their dotted names."""
+    """Replace dotted names of settings in a text by their labels."""
     labels = {name: f"“{label}”" for name, label in full_labels().items()}
     return re.sub(r"\b[a-z_]+\.[a-z_0-9]+", lambda found: labels.get(found[0], found[0]), text)
 
 
 def section_title(key: str) -> str:
-    """Title of a section of RunConfig, as forms and pages show it."""
+    """Return the title of a section of RunConfig, as forms and pages show it."""
     return TITLES.get(key, key.replace("_", " ").capitalize())

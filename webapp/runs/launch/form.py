@@ -17,17 +17,17 @@ from webapp.runs.launch import plain_yaml
 from webapp.runs.launch.fields import full_labels, leaves, names, with_labels
 from webapp.runs.launch.layout import ESSENTIALS
 from webapp.runs.launch.number_limits import LIMIT_ERRORS, NUMBER_ERRORS, number_wanted
-from webapp.runs.launch.texts import SETTINGS, VARIANT, base_type, kind_of, text_to_data
+from webapp.runs.launch.texts import SETTINGS, VARIANT, base_type, get_field_kind, text_to_data
 
 MODEL_CARD = "model_card"
-"""Field of the form with the model of the chosen card; empty for one that the setting names."""
+"""Field of the form with the model of the chosen card; empty if `policy.model` is typed instead."""
 MODEL_SHOWN = "model_shown"
-"""Hidden field with the setting's value when the form was shown: a setting that was edited since decides."""
+"""Hidden field with the initial value of `policy.model`: if the setting was edited since, it takes precedence."""
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """The settings of a form. `config` is set if they are valid; `errors` are by field, "" for the form as a whole."""
+    """Settings of a form. `config` is set if they are valid; `errors` are by field, "" for the form as a whole."""
 
     data: dict[str, Any]
     config: RunConfig | None
@@ -35,19 +35,19 @@ class Parsed:
 
     @classmethod
     def of(cls, config: RunConfig) -> Parsed:
-        """The form of a configuration."""
+        """Return the parsed form of a valid configuration."""
         return cls(config.model_dump(), config, {})
 
 
 def parse(post: Mapping[str, str]) -> Parsed:
-    """Parse and validate a posted form, wherever its configuration will run."""
+    """Parse and validate a posted form."""
     parsed = _validated(read(post))
     missing = {name: "is required" for name in parsed.errors if name in post and not post[name].strip()}
     return Parsed(parsed.data, parsed.config, parsed.errors | missing)
 
 
 def overlaid(values: dict[str, Any], query: Mapping[str, str]) -> Parsed:
-    """The values with the essential settings that an address names, as in `?preset=…&iterations=20`."""
+    """Return the values with the essential settings of an address such as `?preset=…&iterations=20`."""
     data = copy.deepcopy(values)
     for name, info in leaves(RunConfig, ""):
         if name in query and name in ESSENTIALS:
@@ -64,20 +64,20 @@ def _validated(data: dict[str, Any]) -> Parsed:
         try:
             environment["settings"] = model.model_validate(environment["settings"]).model_dump(exclude_defaults=True)
         except ValidationError as error:
-            found = reversed(validation_errors(error))
-            errors |= {f"{SETTINGS}.{where}" if where else _of_all_settings(model): text for where, text in found}
+            problems = reversed(validation_errors(error))
+            errors |= {f"{SETTINGS}.{where}" if where else _of_all_settings(model): text for where, text in problems}
     try:
         sound = data | {"environment": environment | {"settings": {} if errors else environment["settings"]}}
         config = RunConfig.model_validate(sound)
     except ValidationError as error:
         for where, text in reversed(_messages(error)):
-            errors[_field_of(where, text)] = _entry_of(where) + text
+            errors[_find_field(where, text)] = _entry_prefix(where) + text
         config = None
     return Parsed(data, None if errors else config, errors)
 
 
 def read(post: Mapping[str, str]) -> dict[str, Any]:
-    """The posted texts as nested data for RunConfig. Absent switches are off, empty optional fields are None."""
+    """Return the posted texts as nested data for RunConfig. Absent switches are off, empty optional fields are None."""
     data: dict[str, Any] = {}
     typed = post.get("policy.model", "")
     if post.get(MODEL_CARD) and typed == post.get(MODEL_SHOWN, typed):
@@ -90,26 +90,26 @@ def read(post: Mapping[str, str]) -> dict[str, Any]:
     if environment.get("name") in envs.names():
         for name, info in leaves(envs.settings_model(environment["name"]), f"{SETTINGS}."):
             value = text_to_data(post, name, info)
-            if value is not None and not (kind_of(info, name) == "switch" and f"{name}.shown" not in post):
+            if value is not None and not (get_field_kind(info, name) == "switch" and f"{name}.shown" not in post):
                 environment["settings"][name.removeprefix(f"{SETTINGS}.")] = value
     return data
 
 
 def from_yaml(text: str) -> RunConfig:
-    """The configuration in a YAML text. Raises ValueError (or its subclass ValidationError; see problems_of)."""
+    """Load a configuration from YAML. Raises ValueError (or its subclass ValidationError; see list_problems)."""
     data = plain_yaml.load(text)
     if not isinstance(data, dict):
         raise ValueError("YAML must hold a mapping of settings, such as “iterations: 50”")
     return RunConfig.model_validate(data)
 
 
-def problems_of(error: ValueError) -> list[tuple[str, str]]:
-    """(dotted field or "", message) of each problem."""
+def list_problems(error: ValueError) -> list[tuple[str, str]]:
+    """Return (dotted field or "", message) for each problem."""
     return validation_errors(error) if isinstance(error, ValidationError) else [("", str(error))]
 
 
 def _of_all_settings(model: type[BaseModel]) -> str:
-    """The field that shows a problem of an environment's settings together: that of the variant, or their first one."""
+    """Return the field for problems of an environment's settings as a whole: the variant, or else the first setting."""
     return VARIANT if "id" in model.model_fields else f"{SETTINGS}.{next(iter(model.model_fields), '')}"
 
 
@@ -121,7 +121,7 @@ def _put(data: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _messages(error: ValidationError) -> list[tuple[str, str]]:
-    """(dotted field, message) of each problem; that of a number says which numbers the field takes."""
+    """Return (dotted field, message) for each problem; the message about a number says which numbers are accepted."""
     fields, messages = dict(leaves(RunConfig, "")), validation_errors(error)
     for at, (item, (where, _)) in enumerate(zip(error.errors(), messages, strict=True)):
         info = fields.get(where)
@@ -133,27 +133,27 @@ def _messages(error: ValidationError) -> list[tuple[str, str]]:
 
 
 def sentence(name: str, label: str, text: str) -> str:
-    """An error as a sentence that stands alone: with the labels of settings in place of their names."""
+    """Return an error as a complete sentence, with the labels of settings in place of their names."""
     labels, text = full_labels(), with_labels(text)
     starts = text.startswith(("must ", "may ", "is ", "has ", "holds ", "needs ", "cannot ", "lists "))
     label = labels.get(name, label)
     return f"{label} {text}" if starts else f"{label}: {text}"
 
 
-def _entry_of(where: str) -> str:
-    """Which entry of a list of settings a problem is about, as the beginning of its sentence; or nothing."""
+def _entry_prefix(where: str) -> str:
+    """Return the start of a sentence that names the entry of a list with the problem; empty for other settings."""
     entry = re.fullmatch(r"environment\.mix\.(\d+)\.?(.*)", where)
     return f"entry {int(entry[1]) + 1}{', ' if entry[2] else ''}{entry[2]}: " if entry else ""
 
 
-def _field_of(where: str, text: str) -> str:
-    """The field of a problem: its location, or the first field named in the message."""
+def _find_field(where: str, text: str) -> str:
+    """Return the field of a problem: its location, or the first field that the message names."""
     fields = set(names())
     if where in fields:
         return where
     holder = where
     while holder := holder.rpartition(".")[0]:
-        if holder in fields:  # one entry of a field that holds several
+        if holder in fields:  # one entry of a field with several
             return holder
     mentioned = [word.group() for word in re.finditer(r"[a-z_]+\.[a-z_0-9]+", text) if word.group() in fields]
     if mentioned:

@@ -15,23 +15,23 @@ from webapp.runs.models import Run
 
 
 def as_yaml(config: RunConfig) -> str:
-    """The complete configuration, as read by the trainer's command line."""
-    return _yaml_of(json.dumps(config.model_dump(mode="json")))
+    """Return the complete configuration as YAML for the trainer's command line."""
+    return _dump_yaml(json.dumps(config.model_dump(mode="json")))
 
 
 @lru_cache(maxsize=32)
-def _yaml_of(document: str) -> str:
-    """YAML of a configuration in JSON. Cached: dumping is slow, and most configurations viewed are presets."""
+def _dump_yaml(document: str) -> str:
+    """Dump a configuration in JSON as YAML. Cached: dumping is slow, and most configurations viewed are presets."""
     return yaml_text(ordered_dump(json.loads(document)))
 
 
 def as_curl(site: str, request: LaunchRequest, *, name_team: bool) -> str:
-    """The API call that launches the same; the token is read from an environment variable.
+    """Return an equivalent API call, which reads the token from an environment variable.
 
     Args:
         site: address of the site, without a slash at its end.
-        request: with a valid configuration and a preset.
-        name_team: whether the author is in several teams, so that the call has to name one.
+        request: request with a valid configuration and a preset.
+        name_team: True if the author is in several teams, so that the call has to name one.
     """
     assert request.config is not None
     payload: dict[str, Any] = {"preset": request.preset}

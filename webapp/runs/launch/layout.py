@@ -21,7 +21,7 @@ ESSENTIALS = {
     "algorithm.group_filter_keep": "The others are skipped.",
     "evaluation.every": "0: only before and after training.",
 }
-"""Settings of the second step with a short help. Those without effect are hidden, as for another kind of run."""
+"""Settings of the second step, with a short help. They are hidden if they have no effect on the kind of run."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +33,24 @@ class Section:
     about: str
     settings: list[Setting]
     environment: list[Setting]
-    """Settings of the chosen environment; only in the group of that key."""
+    """Settings of the chosen environment; only in the section `environment`."""
 
     @property
     def changed(self) -> str:
-        """Badge: how many of its settings differ, e.g. “3 changed”; empty for none."""
+        """Badge with the number of changed settings, e.g. “3 changed”; empty for none."""
         count = sum(setting.differs for setting in (*self.settings, *self.environment))
         return f"{count} changed" if count else ""
 
     @property
     def wrong(self) -> str:
-        """Badge: how many of its settings need another value."""
+        """Badge with the number of settings that have errors."""
         count = sum(bool(setting.error) for setting in (*self.settings, *self.environment))
         return f"{formatting.plural(count, 'error')}" if count else ""
 
 
 @dataclass(frozen=True)
 class FormLayout:
-    """The fields of the form by step. `changed`: those of a clone that differ from its run, shown first."""
+    """The fields of the form by step. `changed` are the settings of a clone that differ from its run, shown first."""
 
     changed: list[Setting]
     essentials: list[Setting]
@@ -75,11 +75,11 @@ def layout(
     Args:
         groups: all settings of RunConfig.
         environment: settings of the chosen environment.
-        reasons: dotted name → why the setting has no effect.
-        changed_first: whether settings that differ leave their places, as in a clone.
+        reasons: dotted name → reason why the setting has no effect.
+        changed_first: True to show changed settings first, as in a clone.
     """
     marked = [
-        replace(group, settings=[replace(each, reason=reasons.get(each.name, "")) for each in group.settings])
+        replace(group, settings=[replace(setting, reason=reasons.get(setting.name, "")) for setting in group.settings])
         for group in groups
     ]
     every = {setting.name: setting for group in marked for setting in group.settings}

@@ -1,4 +1,4 @@
-"""Limits of settings in words: for their help, and for the message about a value that breaks them."""
+"""Limits of settings as text, for their help and for messages about values outside of the limits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NUMBER_ERRORS = ("int_parsing", "int_type", "int_from_float", "float_parsing", "
 
 
 def number_wanted(info: FieldInfo, error: str, *, integer: bool) -> str:
-    """What a number field takes, as in “must be a whole number above 0”. `error`: the type of pydantic's error.
+    """Describe the numbers that a field takes, e.g. “must be a whole number above 0”. `error`: pydantic's type.
 
-    The lower limit is always named; the upper one if the value is above it.
+    Names the upper limit if the value is above it, and the lower limit otherwise.
     """
     kind = "a whole number" if integer else "a number"
     upper, lower = "", ""
@@ -34,7 +34,7 @@ def number_wanted(info: FieldInfo, error: str, *, integer: bool) -> str:
 
 
 def help_with_limits(info: FieldInfo) -> str:
-    """The field's help with its limits."""
+    """Return the field's help with its limits."""
     limits = []
     for limit in info.metadata:
         match limit:

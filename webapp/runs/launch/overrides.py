@@ -11,16 +11,16 @@ from trainer.config.run import RunConfig
 
 
 def changes(config: RunConfig, base: RunConfig) -> dict[str, Any]:
-    """Dotted name → value of every setting to change in the base, as for `--set` and the API's overrides.
+    """Return {dotted name: value} of every setting to change in the base, as for `--set` and the API's overrides.
 
-    Budgets that follow another environment than that of the base, or other settings of it, are compared with its own:
-    overrides take them along.
+    If the environment or its settings differ from the base, budgets are compared with those that the environment
+    recommends: overrides of the environment apply them.
     """
     environment = config.environment
     replaced = environment.name != base.environment.name
     if replaced or environment.settings != base.environment.settings:
-        own = recommended_budgets(environment.name, environment.settings)
-        budgets = {budget: own[budget] for budget in (BUDGETS if replaced else recommended_before(base))}
+        recommended = recommended_budgets(environment.name, environment.settings)
+        budgets = {budget: recommended[budget] for budget in (BUDGETS if replaced else recommended_before(base))}
         base = base.model_copy(update={"rollout": base.rollout.model_copy(update=budgets)})
     data = config.model_dump(mode="json")
     result = {}

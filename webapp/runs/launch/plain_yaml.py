@@ -1,4 +1,4 @@
-"""YAML of visitors: plain data without aliases, whose values multiply, and without deep nesting."""
+"""YAML of users: plain data without aliases, which can multiply values, and without deep nesting."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _PlainLoader(yaml.SafeLoader):
 
 
 def load(text: str) -> Any:
-    """The data of a YAML text. Raises ValueError with a message for the person who wrote it."""
+    """Load a YAML text. Raises ValueError with a message for its author."""
     if len(text) > MAX_LENGTH:
         raise ValueError(f"it is longer than {MAX_LENGTH:,} characters")
     try:

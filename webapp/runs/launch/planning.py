@@ -1,4 +1,4 @@
-"""A launch as one object: what somebody asks for, what that would launch, and the launch itself.
+"""A launch as one object: the request, the runs that it would launch, and the launch itself.
 
 The form with its checks and exports, the API, studies, and the buttons that launch a preset each parse their input into
 a LaunchRequest. Everything after that is the same for all of them.
@@ -33,17 +33,17 @@ from webapp.teams.models import Team, User
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """What somebody asks to launch, parsed once.
+    """A parsed request to launch runs.
 
     Attributes:
         config: None if its settings are invalid.
         preset: name of the preset that it starts from, or empty.
-        arms: algorithms to compare, by the keys of experiment.Arm; empty: the configuration's own.
-        runs: of a study, which plans them itself, one seed after the other; `config` is then one that stands for all.
-        group: name of the group as it was given; empty: several runs get one made from the experiment.
-        grouped: whether a single run gets such a name, too.
-        key: a later request of the same author with this key launches nothing; empty: none.
-        errors: of what was given, by field.
+        arms: algorithms to compare, as keys of experiment.Arm; empty: only the configuration's own.
+        runs: the runs of a study, which plans them itself, one seed after another; `config` represents all of them.
+        group: name of the group as it was given; if empty, several runs get a default name.
+        grouped: True if a single run gets a default name, too.
+        key: launch key: a later request of the same author with this key launches nothing; empty: no key.
+        errors: errors of the input, by field.
     """
 
     team: Team
@@ -61,16 +61,16 @@ class LaunchRequest:
 
     @property
     def several(self) -> bool:
-        """Whether the request is for an experiment rather than for the configuration's own run."""
-        own = self.config and experiment.own_arm(self.config, self.preset)
-        return self.seeds > 1 or bool(own and set(self.arms) - {own.key})
+        """True if the request is for an experiment rather than for the configuration's own run."""
+        own_arm = self.config and experiment.own_arm(self.config, self.preset)
+        return self.seeds > 1 or bool(own_arm and set(self.arms) - {own_arm.key})
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """The runs that a request would launch, or the errors that prevent it, by field.
+    """The runs that a request would launch, or the errors that prevent the launch, by field.
 
-    `config` is None if its settings are invalid, or name what this site does not allow.
+    `config` is None if its settings are invalid, or name something that this site does not allow.
     """
 
     request: LaunchRequest
@@ -93,13 +93,13 @@ class LaunchPlan:
 
     @cached_property
     def missing_models(self) -> Mapping[str, RunConfig]:
-        """Models that a worker has to download first, each with a configuration that names it."""
+        """Models that a worker has to download first, each with a configuration that uses it."""
         named = {config.policy.model: config for config in reversed(self.configs)}
         return {model: config for model, config in named.items() if model_requests.needs_download(model)}
 
     @property
     def needs_download(self) -> bool:
-        """Whether a worker has to download a model first."""
+        """True if a worker has to download a model first."""
         return bool(self.missing_models)
 
     @property
@@ -112,14 +112,14 @@ class LaunchPlan:
 
     @property
     def title(self) -> str:
-        """What is launched, in a few words; empty for invalid settings."""
+        """Short description of the launch; empty for invalid settings."""
         if self.config is None:
             return ""
         runs = len(self.runs)
         return self.config.title() if runs < 2 else f"{self.group}: {formatting.plural(runs, 'run')}"
 
     def wait(self, author: User) -> str:
-        """When the first run would start if that user launched it: the authors of a team take turns."""
+        """Describe when the first run would start if that user launched it: the authors of a team take turns."""
         if self.config is None:
             return present_wait(self.capacity)
         now, (queue, gpus) = timezone.now(), self.place
@@ -138,12 +138,12 @@ class LaunchPlan:
 
     @property
     def warnings(self) -> list[str]:
-        """What is valid and may surprise."""
-        found = (text for config in self.configs for text in summary.warnings(config, self.capacity, self.place[0]))
-        return list(dict.fromkeys(found))
+        """Warnings about valid but surprising settings."""
+        texts = (text for config in self.configs for text in summary.warnings(config, self.capacity, self.place[0]))
+        return list(dict.fromkeys(texts))
 
     def figures(self, user: User) -> list[estimates.Figure]:
-        """Estimates for one of the runs, from those that the user may read; empty for invalid settings."""
+        """Estimate one of the runs from recorded runs that the user may read; empty for invalid settings."""
         if self.config is None:
             return []
         queue, gpus = self.place
@@ -152,7 +152,7 @@ class LaunchPlan:
 
 
 def _without_seeds(request: LaunchRequest) -> list[RunConfig]:
-    """Configurations of a request without their repetitions by seed."""
+    """Return the configurations of a request without their repetitions with other seeds."""
     if request.config is None:
         return []
     runs = [run.config for run in request.runs]
@@ -160,15 +160,15 @@ def _without_seeds(request: LaunchRequest) -> list[RunConfig]:
 
 
 def plan_launch(request: LaunchRequest, readable: QuerySet[Run]) -> LaunchPlan:
-    """Check a request, and plan its runs.
+    """Check a request and plan its runs.
 
     Args:
         readable: runs that the author may read as a member of their teams.
     """
     config, errors, runs = request.config, dict(request.errors), request.runs
     problems: dict[str, str] = {}
-    for one in _without_seeds(request):
-        problems = allowed_inputs.problems(one, readable) | problems
+    for arm_config in _without_seeds(request):
+        problems = allowed_inputs.problems(arm_config, readable) | problems
     if problems:
         config, errors = None, errors | problems
     if config is not None and not runs:
@@ -186,7 +186,7 @@ def do_launch(plan: LaunchPlan, author: User) -> list[Run]:
     Raises:
         PermissionDenied: the author may not use the priority.
         RequestRefused: the plan has errors, or a model cannot be downloaded.
-        QuotaExceeded: of runs, or of models.
+        QuotaExceeded: a quota of runs or of models is reached.
     """
     request = plan.request
     if plan.config is None or plan.errors:

@@ -1,4 +1,4 @@
-"""Work of recorded runs: sampled and learned tokens with their seconds, and the lengths that they predict."""
+"""Tokens and seconds of recorded runs, and the lengths of trajectories that they predict."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MAX_RECORDED_RUNS = 40
 
 @dataclass(frozen=True)
 class RecordedWork:
-    """Tokens and seconds of a recorded run's rollouts and evaluations, and of what it learned from; 0 = none.
+    """Tokens and seconds of a recorded run's rollouts, evaluations and updates; 0 = none.
 
     Attributes:
-        parameters: of its model.
-        learned, learning_seconds: of updates and of steps on demonstrations; a token counts once in each pass.
+        parameters: size of its model.
+        learned, learning_seconds: work of updates and of steps on demonstrations; a token counts once in each pass.
         per_trajectory: mean sampled tokens of a trajectory; 0 = none was sampled, or not counted.
         allowed: limit of the tokens of a trajectory.
         per_demonstration: mean tokens of a demonstration that are learned; 0 = none.
@@ -47,10 +47,10 @@ class RecordedWork:
 
 @dataclass(frozen=True)
 class TokenLengths:
-    """Expected tokens of a trajectory and of a demonstration; None = nothing was recorded.
+    """Expected tokens of a trajectory and of a demonstration; None = no recorded value.
 
     Attributes:
-        basis: which recorded runs tell the tokens of a trajectory, and how.
+        basis: the recorded runs from which the length of a trajectory follows, and how.
     """
 
     trajectory: float | None
@@ -59,10 +59,10 @@ class TokenLengths:
 
 
 def recorded_work(user: Any) -> list[RecordedWork]:
-    """Work of the newest runs of the user's teams. Three queries."""
+    """Return the work of the newest runs of the user's teams. Three queries."""
     runs = {
         run["pk"]: run
-        for run in Run.objects.of_teams_of(user)
+        for run in Run.objects.listed_for(user)
         .filter(imported=False, parameters__gt=0, config__kind__in=("train", "sft", "evaluate"))
         .exclude(device="")
         .order_by("-created_at")
@@ -106,16 +106,15 @@ def recorded_work(user: Any) -> list[RecordedWork]:
 def _work(
     run: Mapping[str, Any], points: Mapping[str, Mapping[str, Any]], suites: Mapping[str, Any] | None
 ) -> RecordedWork | None:
-    """Work of one run.
+    """Return the work of one run; None without any.
 
     Args:
-        points: total and number of a metric's values, its newest iteration, and the run's tokens and seconds at that
-            time, by name.
+        points: total and number of a metric's values, its newest iteration, and the tokens and seconds then, by name.
         suites: tokens and trajectories of its evaluations.
     """
     sampled = seconds = learned = learning = demonstrated = 0.0
     trajectories = steps = 0
-    if warmup := points.get("time/warmup"):  # its tokens are the first that the run counts
+    if warmup := points.get("time/warmup"):  # the first tokens that the run counts
         demonstrated, steps, learning = float(warmup["tokens"] or 0), warmup["number"], warmup["total"]
     if update := points.get("time/update"):
         learned, learning = float(update["tokens"] or 0) - demonstrated, learning + update["total"]
@@ -150,7 +149,7 @@ def _work(
 
 
 def _passes(algorithm: Any) -> float:
-    """Passes of an update over a sampled token, by the settings of a recorded run; 1 if they are not valid today."""
+    """Return the passes of an update over a sampled token in a recorded run; 1 if its settings are no longer valid."""
     try:
         return AlgorithmConfig.model_validate(algorithm).passes
     except ValidationError:
@@ -158,11 +157,11 @@ def _passes(algorithm: Any) -> float:
 
 
 def token_lengths(recorded: Sequence[RecordedWork], config: RunConfig) -> TokenLengths:
-    """Median tokens of a trajectory, and of a demonstration in runs in the environment.
+    """Return the median tokens of a trajectory, and of a demonstration in runs in the environment.
 
-    Trajectories are those of the model in the environment with these limits; of runs with other limits, or else with
-    other models, the share of their limit. Other environments say nothing: their episodes have other lengths. The
-    policy of a run of kind sft plays as it was shown.
+    Trajectories are taken from runs of the model in the environment with these limits. For runs with other limits, or
+    else with other models, the median share of the limit is used. Other environments are ignored, since their episodes
+    have other lengths. The policy of a run of kind sft plays like its demonstrations.
     """
     shown = [
         work.per_demonstration

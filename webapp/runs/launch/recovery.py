@@ -1,4 +1,4 @@
-"""The way out of a collapse: a clone that continues from the last healthy checkpoint, with one change."""
+"""Recovery from a collapse: a clone that continues from the last healthy checkpoint with one change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECOVER = "recover"
 
 
 def last_healthy_checkpoint(run: Run) -> int | None:
-    """Iteration of the newest stored checkpoint from before the present trouble; None without trouble or checkpoint."""
+    """Return the iteration of the newest checkpoint before the present trouble; None without trouble or checkpoint."""
     since = echo_trap.trouble_since(run)
     if since is None or run.imported:
         return None
@@ -25,12 +25,12 @@ def last_healthy_checkpoint(run: Run) -> int | None:
 
 
 def recovery(run: Run, iteration: int | None) -> Variation | None:
-    """The clone that trains the rest of the iterations from there: with StarPO-S, or else at half the learning rate.
+    """Return a clone that trains the remaining iterations from there: with StarPO-S, or else at half the learning rate.
 
     None without a checkpoint, or if the settings no longer fit.
 
     Args:
-        iteration: of the `last_healthy_checkpoint`.
+        iteration: iteration of the `last_healthy_checkpoint`.
     """
     if iteration is None or run.config.get("kind") != "train":
         return None

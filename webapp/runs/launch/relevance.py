@@ -1,4 +1,4 @@
-"""Settings that the launch form leaves out because they cannot matter here, with the reason."""
+"""Settings that the launch form leaves out because they have no effect here, with the reason."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ NO_GPU = "no worker with a GPU is online"
 
 
 def has_gpus(current: Capacity) -> bool:
-    """Whether a worker with a GPU is online."""
+    """Return True if a worker with a GPU is online."""
     return bool(current.workers.get(device_classes.GPU))
 
 
 def reasons(data: Data, *, gpus: bool) -> dict[str, str]:
-    """Dotted name → reason as a sentence: settings without effect, and those for devices and models that are not used.
+    """Return {dotted name: reason}: settings without effect, and settings for devices and models that are not used.
 
     Args:
         data: the configuration of the form, possibly invalid.
-        gpus: whether a worker with a GPU is online.
+        gpus: True if a worker with a GPU is online.
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     if value_at(data, "policy.model") == POCKET:
-        found |= dict.fromkeys(_section("lora."), "Rarely needed: the pocket policy is small.")
+        result |= dict.fromkeys(_section("lora."), "Rarely needed: the pocket policy is small.")
     if not gpus:
-        found |= dict.fromkeys(_section("parallel."), f"For runs on several GPUs, and {NO_GPU}.")
+        result |= dict.fromkeys(_section("parallel."), f"For runs on several GPUs, and {NO_GPU}.")
     without = settings_without_effect(data)
-    return found | {name: with_labels(f"No effect: {reason}.") for name, reason in without.items()}
+    return result | {name: with_labels(f"No effect: {reason}.") for name, reason in without.items()}
 
 
 def _section(prefix: str) -> list[str]:

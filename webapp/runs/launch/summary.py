@@ -1,4 +1,4 @@
-"""Summary of a configuration: differences from the start of the form, and warnings."""
+"""Summary of a configuration: differences from the initial form, and warnings."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from webapp.runs.launch.fields import Setting, with_labels
 from webapp.runs.queue.capacity import Capacity
 
 SMALL_STEP = 2
-"""How many times fewer trajectories than a mini-batch make a step that deserves a warning."""
+"""A step with this many times fewer trajectories than a mini-batch deserves a warning."""
 
 
 def differences(settings: Sequence[Setting]) -> list[Setting]:
-    """Settings whose values differ from those at the start of the form."""
+    """Return the settings whose values differ from the initial ones."""
     return [setting for setting in settings if setting.differs]
 
 
 def warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
-    """Warnings about surprising but valid settings, with the labels of the form."""
+    """Return warnings about surprising but valid settings, with the labels of the form."""
     texts = map(with_labels, _warnings(config, capacity, queue))
     return [text[:1].upper() + text[1:] for text in texts]
 
 
 def _warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
-    """The warnings, with dotted names of settings."""
+    """Return the warnings, with dotted names of settings."""
     rollout, algorithm = config.rollout, config.algorithm
     messages = [f"{note}." for note in notes(config)]
     served = bool(capacity.workers.get(queue))  # for an unserved queue, the text on capacity explains it

@@ -17,39 +17,39 @@ from webapp.runs.launch import plain_yaml
 ENVIRONMENT = "environment.name"
 SETTINGS = "environment.settings"
 VARIANT = f"{SETTINGS}.id"
-"""Setting of an adapter that chooses the variant."""
+"""Setting of an adapter with its variant."""
 TEXTAREA_FIELDS = ("environment.instruction", "environment.mix", "sft.mix", "rollout.system")
-"""Multi-line texts."""
+"""Settings with multi-line texts."""
 
 Kind = Literal["number", "text", "long", "switch", "choice"]
 
 
 def is_model(annotation: Any) -> TypeGuard[type[BaseModel]]:
-    """Whether the annotation is a section of settings."""
+    """Return True if the annotation is a section of settings."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def is_optional(annotation: Any) -> bool:
-    """Whether the field may be empty."""
+    """Return True if the field may be empty."""
     return type(None) in get_args(annotation)
 
 
 def base_type(annotation: Any) -> Any:
-    """The annotation without None."""
+    """Return the annotation without None."""
     if get_origin(annotation) in (Union, types.UnionType):
         rest = [part for part in get_args(annotation) if part is not type(None)]
         return rest[0] if len(rest) == 1 else annotation
     return annotation
 
 
-def choices_of(info: FieldInfo) -> tuple[str, ...]:
-    """The values of a field that has a fixed list of them."""
+def get_choices(info: FieldInfo) -> tuple[str, ...]:
+    """Return the values of a field with a fixed list of values."""
     bare = base_type(info.annotation)
     return tuple(str(choice) for choice in get_args(bare)) if get_origin(bare) is Literal else ()
 
 
-def kind_of(info: FieldInfo, name: str) -> Kind:
-    """The kind of form field that shows the setting."""
+def get_field_kind(info: FieldInfo, name: str) -> Kind:
+    """Return the kind of form field that shows the setting."""
     bare = base_type(info.annotation)
     if name == ENVIRONMENT or get_origin(bare) is Literal:
         return "choice"
@@ -61,7 +61,7 @@ def kind_of(info: FieldInfo, name: str) -> Kind:
 
 
 def data_to_text(value: Any, *, lines: bool = False) -> str:
-    """The text of a field. `lines`: each entry of a list on its own, in YAML."""
+    """Return the text of a field. `lines`: each entry of a list on its own line, in YAML."""
     match value:
         case None:
             return ""
@@ -79,7 +79,7 @@ def data_to_text(value: Any, *, lines: bool = False) -> str:
 
 
 def _value_to_text(value: Any) -> str:
-    """A value of `key=value`, which `pairs` separates at commas."""
+    """Return a value as text for `key=value`, which `pairs` separates at commas."""
     match value:
         case bool():
             return "on" if value else "off"
@@ -89,7 +89,7 @@ def _value_to_text(value: Any) -> str:
 
 
 def _entry_to_text(entry: Any) -> str:
-    """An entry of a list of settings as one line of YAML, without those that are empty."""
+    """Return an entry of a list of settings as one line of YAML, without empty values."""
     if isinstance(entry, dict):
         entry = {key: value for key, value in entry.items() if value not in (None, {})}
     text: str = yaml.safe_dump(entry, default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf)
@@ -97,7 +97,7 @@ def _entry_to_text(entry: Any) -> str:
 
 
 def _text_to_entries(text: str) -> Any:
-    """The data of a list written in YAML; the text itself if it is not YAML."""
+    """Load a list written in YAML; return the text itself if it is not YAML."""
     try:
         return plain_yaml.load(text)
     except ValueError:
@@ -105,13 +105,13 @@ def _text_to_entries(text: str) -> Any:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """The data of `key=value, key=value`."""
+    """Parse `key=value, key=value`."""
     pairs = (part.partition("=") for part in text.split(",") if part.strip())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def text_to_data(post: Mapping[str, str], name: str, info: FieldInfo) -> Any:
-    """The data of a posted field, for the model to validate."""
+    """Parse a posted field, for validation by the model."""
     text = post.get(name, "").strip()
     bare = base_type(info.annotation)
     if bare is bool:

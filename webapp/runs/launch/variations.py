@@ -1,4 +1,4 @@
-"""The changes of one thing that tell most about a run that has ended, offered for its clone."""
+"""The most informative changes of one setting of an ended run, offered for its clone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Variation:
 
 
 def of_config(config: Mapping[str, Any]) -> list[Variation]:
-    """At most three variations of a configuration that it allows; none if it does not fit this version."""
+    """Return at most three variations that the configuration allows; none if it does not fit this version."""
     try:
         base = stored_config(config)
     except ValidationError:
@@ -35,7 +35,7 @@ def of_config(config: Mapping[str, Any]) -> list[Variation]:
 
 
 def _changes(base: RunConfig) -> list[tuple[str, str, dict[str, Any]]]:
-    """(key, label, dotted name → value)"""
+    """Return (key, label, {dotted name: value}) for each change."""
     changes: list[tuple[str, str, dict[str, Any]]] = [
         ("seed", f"Seed {base.seed + 1} instead of {base.seed}: is the result luck?", {"seed": base.seed + 1})
     ]

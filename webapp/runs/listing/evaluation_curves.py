@@ -12,14 +12,14 @@ from trainer.metrics.charts import spark
 
 MAX_POINTS = 40
 LEAST_SPAN = 0.1
-"""Least height of a curve, so that a difference of a single puzzle does not fill it."""
+"""Minimum height of a curve, so that a difference of a single puzzle does not fill it."""
 
 
 @dataclass(frozen=True)
 class EvaluationCurve:
-    """Success of a run in one suite over its evaluations, oldest first, with the ends of the intervals.
+    """Success of a run in one suite over its evaluations, oldest first, with the limits of the intervals.
 
-    `iteration` and `prompts` are those of the last evaluation.
+    `iteration` and `prompts` are values of the last evaluation.
     """
 
     suite: str
@@ -65,19 +65,19 @@ class EvaluationCurve:
 
 
 def evaluation_curves(environments: Mapping[int, str]) -> dict[int, EvaluationCurve]:
-    """The curve of each evaluated run, of the suite of its own environment if there is one.
+    """Return the curve of each evaluated run, preferably for the suite of its own environment.
 
     Args:
         environments: environment by the run's primary key.
     """
-    found: dict[int, EvaluationCurve] = {}
+    curves: dict[int, EvaluationCurve] = {}
     with connection.cursor() as cursor:
         cursor.execute(_CURVES, [list(environments), MAX_POINTS])
         for run, *curve in cursor.fetchall():
-            made = EvaluationCurve(*curve)
-            if run not in found or made.suite == environments[run]:
-                found[run] = made
-    return found
+            candidate = EvaluationCurve(*curve)
+            if run not in curves or candidate.suite == environments[run]:
+                curves[run] = candidate
+    return curves
 
 
 _CURVES = """
@@ -93,4 +93,4 @@ WHERE place = 1 OR place = total OR place %% (total / %s + 1) = 0
 GROUP BY run_id, suite
 ORDER BY run_id, suite
 """
-"""Results by run and suite: the first, the last and evenly spaced ones between them."""
+"""Results by run and suite: the first, the last, and evenly spaced ones in between."""

@@ -32,10 +32,10 @@ _CONFIGURATION = Func(
 
 @dataclass(frozen=True)
 class FoldedRuns:
-    """Primary keys of the runs of one row, in the order of the list, each with the digest of its configuration.
+    """Primary keys of the runs in one row, in the order of the list, each with the digest of its configuration.
 
     Attributes:
-        key: names the row in addresses.
+        key: name of the row in addresses.
         group: name of the runs' group; empty for repetitions of a configuration, and for a row of one run.
     """
 

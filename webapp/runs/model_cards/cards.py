@@ -47,7 +47,7 @@ class StoreStatus:
 
     @property
     def may_download(self) -> bool:
-        """Whether a download can be started, or started again after a failure."""
+        """True if a download can be started, or started again after a failure."""
         return self.state in ("absent", StoredModel.State.FAILED)
 
     @property
@@ -56,7 +56,7 @@ class StoreStatus:
 
     @property
     def changing(self) -> bool:
-        """Whether the state changes by itself soon, so that an open page asks again."""
+        """True if the state changes by itself soon, so that an open page polls again."""
         return self.pending or self.state == StoredModel.State.DELETING
 
     @property
@@ -81,7 +81,7 @@ class ModelCard:
         downloads: bytes of the download from each source.
         preset: shipped preset of the form's environment that suits the model; empty without one.
         stores: folders of the live workers; empty for the pocket policy, which every worker has.
-        fits: whether a run with it fits each live worker.
+        fits: for each live worker, how a run with the model fits.
         expected: time of a run with it; None if unknown.
     """
 
@@ -128,21 +128,21 @@ class ModelCard:
 
     @property
     def installed(self) -> bool:
-        """Whether a live worker has it."""
-        return self.shipped or any(each.state == StoredModel.State.INSTALLED for each in self.stores)
+        """True if a live worker has the model."""
+        return self.shipped or any(store.state == StoredModel.State.INSTALLED for store in self.stores)
 
     @property
     def changing(self) -> bool:
-        return any(each.changing for each in self.stores)
+        return any(store.changing for store in self.stores)
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether no live worker can train it, so that the form folds its card away."""
+        """True if no live worker can train it, so that the form folds its card."""
         return not self.installed and bool(self.fits) and all(fit.verdict in ("gpu", "large") for fit in self.fits)
 
     @property
     def slow_without_gpu(self) -> bool:
-        """Whether a run on a CPU takes hours even where its memory suffices."""
+        """True if a run takes hours on a CPU even with enough memory."""
         return self.parameters > GPU_PARAMETERS
 
 
@@ -167,7 +167,7 @@ class StoreListing:
 
 @dataclass(frozen=True)
 class StoreRow:
-    """A model in a folder. `active` counts queued and running runs with it, `paused` paused and stopped ones."""
+    """A model in a folder, with the numbers of active (queued or running) and paused (or stopped) runs that use it."""
 
     stored: StoredModel
     status: StoreStatus
@@ -191,22 +191,22 @@ class StoreRow:
 
     @property
     def may_cancel(self) -> bool:
-        """Whether the user may cancel its download, or remove a failed one from the list."""
+        """True if the user may cancel its download, or remove a failed one from the list."""
         return self.status.may_manage and (self.status.pending or self.status.may_download)
 
     @property
-    def cancel_word(self) -> str:
+    def cancel_label(self) -> str:
         return "Cancel" if self.status.pending else "Dismiss"
 
     @property
     def consequence(self) -> str:
-        """What its deletion means, for the question before it."""
+        """Consequence of its deletion, for the confirmation."""
         waits = f" {formatting.plural(self.paused, 'paused or stopped run')} will wait for it when resumed."
         return f"It frees {self.size}.{waits if self.paused else ''} It can be downloaded again."
 
     @property
     def used(self) -> str:
-        """Which runs use it, e.g. “2 queued or running, 1 paused”."""
+        """Numbers of runs that use it, e.g. “2 queued or running, 1 paused”."""
         parts = [f"{self.active} queued or running"] if self.active else []
         parts += [f"{self.paused} paused or stopped"] if self.paused else []
         return ", ".join(parts) or "no run"
@@ -216,9 +216,9 @@ def cards(user: User, config: RunConfig, chosen: str = "", *, estimate: bool = T
     """Return the cards: the pocket policy, the catalogue, then other installed models.
 
     Args:
-        config: of the form, whose settings decide memory and time.
-        chosen: the preset of the form, whose environment and algorithm the suggested presets share.
-        estimate: whether to compute memory and time: three queries.
+        config: configuration of the form, from which memory and time follow.
+        chosen: the preset of the form; suggested presets have the same environment and algorithm.
+        estimate: True to compute memory and time, with three queries.
     """
     now = database_now()
     stores = model_requests.live_stores(now)
@@ -226,7 +226,7 @@ def cards(user: User, config: RunConfig, chosen: str = "", *, estimate: bool = T
     workers = [worker for group in stores.values() for worker in group]
     presets = _presets(chosen)
     others = sorted({name for name, _ in rows} - catalogue().keys())
-    found = [
+    result = [
         _pocket_card(presets),
         *(
             _catalogue_card(model, config, presets, _statuses(user, model.name, stores, rows, now))
@@ -235,9 +235,9 @@ def cards(user: User, config: RunConfig, chosen: str = "", *, estimate: bool = T
         *(_other_card(name, _statuses(user, name, stores, rows, now)) for name in others),
     ]
     if not estimate:
-        return found
+        return result
     recorded = recorded_work(user)
-    return [_estimated(recorded, config, card, workers) for card in found]
+    return [_estimated(recorded, config, card, workers) for card in result]
 
 
 def status_cards(user: User) -> list[ModelCard]:
@@ -254,7 +254,7 @@ def polling(shown: Sequence[ModelCard]) -> dict[str, object]:
 
 
 def suitable_worker(config: RunConfig, queue: str) -> str:
-    """Return the name of a live worker of that queue whose memory suffices, else of any of the queue; empty if none."""
+    """Return a live worker of that queue, preferably with enough memory; empty if none."""
     stores = model_requests.live_stores(database_now())
     serving = [worker for group in stores.values() for worker in group if queue in worker.queues]
     fitting = [fit.worker for fit in fits(config, serving) if fit.verdict in ("fits", "unknown")]
@@ -267,17 +267,17 @@ def listings(user: User) -> list[StoreListing]:
     stores = model_requests.live_stores(now)
     rows = _rows(stores)
     uses = model_requests.uses(sorted({name for name, _ in rows}))
-    found = []
+    result = []
     for store, workers in stores.items():
         names = tuple(worker.name for worker in workers)
         shown = []
-        for (name, place), stored in rows.items():
-            if place == store:
+        for (name, row_store), stored in rows.items():
+            if row_store == store:
                 status = _status(user, store, workers, stored, now)
                 label = catalogue()[name].label if name in catalogue() else name
                 shown.append(StoreRow(stored, status, label, *uses[name]))
-        found.append(StoreListing(store, names, tuple(shown)))
-    return found
+        result.append(StoreListing(store, names, tuple(shown)))
+    return result
 
 
 def _rows(stores: Mapping[str, Sequence[Worker]]) -> dict[tuple[str, str], StoredModel]:
@@ -337,7 +337,7 @@ def _catalogue_card(
 
 
 def _other_card(name: str, stores: tuple[StoreStatus, ...]) -> ModelCard:
-    row = next((each.stored for each in stores if each.stored), None)
+    row = next((status.stored for status in stores if status.stored), None)
     return ModelCard(
         value=name,
         name=name,
@@ -351,15 +351,15 @@ def _other_card(name: str, stores: tuple[StoreStatus, ...]) -> ModelCard:
 
 
 def _presets(chosen: str) -> dict[str, str]:
-    """Return preset by `policy.model`, for the environment of the chosen one, preferably with its algorithm."""
+    """Return presets by `policy.model` for the environment of the chosen preset, preferably with its algorithm."""
     if chosen not in preset_names():
         return {}
     environment, arm, _ = chosen.split("-", 2)
-    found: dict[str, list[str]] = defaultdict(list)
+    candidates: dict[str, list[str]] = defaultdict(list)
     for name in preset_names():
         if name.split("-")[0] == environment and not name.endswith("-trap"):
-            found[load_preset(name).policy.model].append(name)
-    return {model: min(names, key=lambda name: name.split("-")[1] != arm) for model, names in found.items()}
+            candidates[load_preset(name).policy.model].append(name)
+    return {model: min(names, key=lambda name: name.split("-")[1] != arm) for model, names in candidates.items()}
 
 
 def _estimated(
@@ -367,9 +367,9 @@ def _estimated(
 ) -> ModelCard:
     """Return the card with its memory on each worker and its time."""
     policy = config.policy.model_copy(update={"model": card.value, "revision": ""})
-    own = config.model_copy(update={"policy": policy})
-    expected = estimates.time_given(recorded, [own], gpu=any(worker.gpus for worker in workers))
-    return replace(card, fits=tuple(fits(own, workers)), expected=expected)
+    model_config = config.model_copy(update={"policy": policy})
+    expected = estimates.time_given(recorded, [model_config], gpu=any(worker.gpus for worker in workers))
+    return replace(card, fits=tuple(fits(model_config, workers)), expected=expected)
 
 
 def parameters_text(number: int) -> str:

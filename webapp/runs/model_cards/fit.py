@@ -1,4 +1,4 @@
-"""Whether a model fits the workers, by the memory estimate of a run with it."""
+"""Fit of a model to the workers, from the memory estimate of a run with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LABELS: dict[Verdict, str] = {
 
 @dataclass(frozen=True)
 class WorkerFit:
-    """Whether runs with a model fit a worker. Memory in bytes; None if unknown."""
+    """Verdict on runs with a model on a worker. Memory in bytes; None if unknown."""
 
     worker: str
     verdict: Verdict
@@ -45,7 +45,7 @@ class WorkerFit:
 
 
 def fits(config: RunConfig, workers: Sequence[Worker]) -> list[WorkerFit]:
-    """Return whether the run fits each worker when it is idle: as configured, or with adapters (LoRA) instead."""
+    """Return how the run fits each idle worker: as configured, or with adapters (LoRA) instead."""
     cache: dict[tuple[str, bool], int | None] = {}
 
     def needed(device: str, *, lora: bool) -> int | None:
@@ -53,26 +53,26 @@ def fits(config: RunConfig, workers: Sequence[Worker]) -> list[WorkerFit]:
             cache[device, lora] = estimates.needed_memory(_variant(config, device, lora=lora), int(device == "cuda"))
         return cache[device, lora]
 
-    found = []
+    result = []
     for worker in workers:
         device, available = _memory(worker)
         on_gpu = device == "cuda"
         full = needed(device, lora=False)
         if full is None or available is None:
-            found.append(WorkerFit(worker.name, "unknown", full, available, on_gpu))
+            result.append(WorkerFit(worker.name, "unknown", full, available, on_gpu))
             continue
         adapted = needed(device, lora=True)
         if full <= available:
-            found.append(WorkerFit(worker.name, "fits", full, available, on_gpu))
+            result.append(WorkerFit(worker.name, "fits", full, available, on_gpu))
         elif adapted is not None and adapted <= available:
-            found.append(WorkerFit(worker.name, "lora", adapted, available, on_gpu))
+            result.append(WorkerFit(worker.name, "lora", adapted, available, on_gpu))
         else:
-            found.append(WorkerFit(worker.name, "large" if on_gpu else "gpu", full, available, on_gpu))
-    return found
+            result.append(WorkerFit(worker.name, "large" if on_gpu else "gpu", full, available, on_gpu))
+    return result
 
 
 def _memory(worker: Worker) -> tuple[str, int | None]:
-    """Return the device that a run uses there, and the memory of its largest GPU or of the machine."""
+    """Return the device that a run uses on the worker, and the memory of its largest GPU or of the machine."""
     if worker.gpus:
         return "cuda", max((gpu["total"] for gpu in worker.gpus if gpu["total"]), default=None)
     machine = next((device for device in worker.memory if device["name"] == "Machine"), None)
@@ -80,7 +80,7 @@ def _memory(worker: Worker) -> tuple[str, int | None]:
 
 
 def _variant(config: RunConfig, device: str, *, lora: bool) -> RunConfig:
-    """Return the configuration on a device, with adapters if `lora` and it has none."""
+    """Return the configuration for a device, with adapters if `lora` is True and it has none."""
     changes = {"policy": config.policy.model_copy(update={"device": device})}
     if not lora or config.lora.rank:
         return config.model_copy(update=changes)

@@ -18,7 +18,7 @@ LAUNCH_KEY = "real-model"
 
 @dataclass(frozen=True)
 class RealModelOffer:
-    """The offer. `size` is that of the download, empty if installed; `problem` is why the last download failed."""
+    """The offer. `size` of the download, empty if it is installed; `problem`: error of the last download."""
 
     label: str
     size: str
@@ -26,7 +26,7 @@ class RealModelOffer:
 
     @property
     def about(self) -> str:
-        """What the click does."""
+        """Description of the action."""
         action = f"Downloads {self.label}, then trains it" if self.size else f"Trains {self.label}"
         return f"{action} on a bandit, which takes some minutes on a CPU"
 

@@ -1,4 +1,4 @@
-"""Tables of runs: the runs themselves, workers, what happens in a run, and what it leaves."""
+"""Tables of runs: the runs themselves, workers, progress of runs, and results."""
 
 from webapp.runs.models.model_store_models import StoredModel
 from webapp.runs.models.progress_models import Alarm, EchoTrapState, EventBatch, LogLine, MetricPoint, Notice, Rewind

@@ -1,4 +1,4 @@
-"""Models in the stores of workers: installed, on their way, or being deleted."""
+"""Models in the stores of workers: installed, being downloaded, or being deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webapp.runs.models.worker_models import Worker
 from webapp.teams.models import User
 
 DOWNLOAD_SILENCE = timedelta(seconds=20)
-"""A download whose worker has not reported for longer counts as dead: another worker of the store may take it over."""
+"""If its worker has not reported for longer, a download counts as dead: another worker may take it over."""
 
 
 class StoredModel(models.Model):
@@ -56,7 +56,7 @@ class StoredModel(models.Model):
 
     @property
     def pending(self) -> bool:
-        """Whether it is queued for download or being downloaded."""
+        """True if it is queued for download or being downloaded."""
         return self.state in self.PENDING
 
     @property
@@ -65,6 +65,6 @@ class StoredModel(models.Model):
         return min(1.0, self.done_bytes / self.total_bytes) if self.total_bytes else None
 
     def is_silent(self, now: datetime) -> bool:
-        """Whether its worker has stopped reporting in the middle of a download."""
+        """Return True if its worker has stopped reporting in the middle of a download."""
         silent = self.seen_at is None or now - self.seen_at > DOWNLOAD_SILENCE
         return self.state == self.State.DOWNLOADING and silent

@@ -1,4 +1,4 @@
-"""What happens in a run, by iteration and by event: metrics, alarms, rewinds, notices, log lines, websocket frames."""
+"""Progress of a run by iteration and event: metrics, alarms, rewinds, notices, log lines, websocket frames."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Alarm(models.Model):
 
 
 class EchoTrapState(models.Model):
-    """Where the site's Echo Trap detector stands in a run of another trainer; derived from the run's metrics."""
+    """State of the site's Echo Trap detector in a run of another trainer; derived from the run's metrics."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="echo_trap_state")
     states = models.JSONField(
@@ -98,7 +98,7 @@ class Notice(models.Model):
 
 
 class LogLine(models.Model):
-    """What the trainer did at one moment, in words, from the journal. Lines of repeated iterations stay."""
+    """A line about an event of the journal. Lines of repeated iterations stay."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log_lines")
     seq = models.PositiveBigIntegerField()
@@ -115,7 +115,7 @@ class LogLine(models.Model):
 
 
 class EventBatch(models.Model):
-    """A websocket frame with the events first_seq … last_seq, for clients that catch up."""
+    """A websocket frame with the events first_seq … last_seq, for reconnecting clients."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
     first_seq = models.PositiveBigIntegerField()

@@ -1,4 +1,4 @@
-"""What a run leaves: checkpoints, evaluations, the generalization matrix."""
+"""Results of a run: checkpoints, evaluations, the generalization matrix."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Evaluation(models.Model):
         return f"{self.suite} after iteration {self.iteration}: {self.success:.0%}"
 
     def passed_at(self) -> list[tuple[int, float]]:
-        """(k, pass@k), ascending in k; nothing where each prompt was played once."""
+        """Return (k, pass@k), ascending in k; empty if each prompt was played once."""
         return sorted((int(k), share) for k, share in self.pass_at.items())
 
 

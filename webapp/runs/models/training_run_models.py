@@ -1,4 +1,4 @@
-"""Training runs, and who may read them."""
+"""Training runs, and access to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trainer.config.resources import ActorRequest, ClusterConfig
 from trainer.config.run import POCKET
 from webapp.core import formatting, ids
 from webapp.core.database import Moment
-from webapp.runs.condition import Condition, condition_of
+from webapp.runs.condition import Condition, get_condition
 from webapp.runs.models.worker_models import Worker
 from webapp.runs.queue import placement
 from webapp.teams.models import Membership, Team, User
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def readable_by(user: User | AnonymousUser, run: str = "") -> Q:
-    """Runs that the user may read; `run` is the lookup prefix from another model, as in "run__".
+    """Return a condition on runs that the user may read; `run` is a lookup prefix from another model, e.g. "run__".
 
     Private: the author while in the team, and the team's admins. Team: all members. Link: anyone.
     """
@@ -42,18 +42,18 @@ def readable_by(user: User | AnonymousUser, run: str = "") -> Q:
     places = Membership.objects.filter(user_id=user.pk)
     inside = Q(**{f"{run}team__in": places.values("team")})
     private = Q(**{f"{run}visibility": Run.Visibility.PRIVATE})
-    own = Q(**{f"{run}author": user.pk})
+    authored = Q(**{f"{run}author": user.pk})
     administered = Q(**{f"{run}team__in": places.filter(role=Membership.Role.ADMIN).values("team")})
-    return public | (inside & (~private | own)) | administered
+    return public | (inside & (~private | authored)) | administered
 
 
 class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, user: User | AnonymousUser) -> RunQuerySet:
-        """Runs that the user may read: those of their teams, and public ones."""
+        """Return runs that the user may read: runs of their teams, and public ones."""
         return self.filter(readable_by(user))
 
-    def of_teams_of(self, user: User | AnonymousUser) -> RunQuerySet:
-        """Runs for lists: those of the user's teams, without other members' private ones."""
+    def listed_for(self, user: User | AnonymousUser) -> RunQuerySet:
+        """Return runs for the user's lists: runs of their teams, without other members' private runs."""
         if not user.is_authenticated:
             return self.none()
         return self.filter(
@@ -64,7 +64,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         )
 
     def with_alarm(self) -> RunQuerySet:
-        """Reads the alarm that stands with each run, for `Run.alarm` and `Run.condition` without a query for each."""
+        """Annotate each run with its current alarm, so that `Run.alarm` and `Run.condition` need no query."""
         alarms = apps.get_model("runs", "Alarm").objects.filter(run=OuterRef("pk"), undone=False)
         newest = alarms.order_by("-seq", "-pk").values(
             alarm=JSONObject(state="state", message="message", iteration="iteration")
@@ -72,15 +72,15 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.annotate(standing_alarm=Subquery(newest[:1]))
 
     def claimable(self, now: datetime) -> RunQuerySet:
-        """Queued, or under a lease that has expired."""
+        """Return queued runs, and runs with an expired lease."""
         return self.filter(Q(state=Run.State.QUEUED) | Q(state__in=Run.HELD, lease_expires_at__lt=now))
 
     def held_by(self, lease: str) -> RunQuerySet:
-        """Runs under this lease. Supervisors restrict all their writes to it."""
+        """Return runs under this lease. Supervisors restrict all their writes to it."""
         return self.filter(lease=lease, state__in=Run.HELD)
 
     def lost(self, now: Moment) -> RunQuerySet:
-        """Held by a worker that has not renewed its lease in time."""
+        """Return runs whose worker has not renewed their lease in time."""
         return self.filter(state__in=Run.HELD, lease_expires_at__lt=now)
 
 
@@ -115,17 +115,17 @@ class Run(models.Model):
 
         @classmethod
         def named(cls, name: str) -> Run.Priority | None:
-            """The priority of that name, as in “high”; None if there is none."""
+            """Return the priority with that name, e.g. “high”; None if there is none."""
             return cls.__members__.get(name.upper())
 
         @classmethod
         def named_or_normal(cls, name: str) -> Run.Priority:
-            """The priority of that name; normal if there is none."""
+            """Return the priority with that name; normal if there is none."""
             return cls.__members__.get(name.upper(), cls.NORMAL)  # not by `or`: low is 0
 
         @classmethod
         def options(cls) -> list[tuple[str, str]]:
-            """(name, label) of each, for forms."""
+            """Return (name, label) of each priority, for forms."""
             return [(choice.name.lower(), choice.label) for choice in cls]
 
     HELD = (State.STARTING, State.RUNNING)
@@ -274,7 +274,7 @@ class Run(models.Model):
 
     @cached_property
     def alarm(self) -> dict[str, Any] | None:
-        """The newest change of state that no rewind took back, as in the snapshot. One query unless `with_alarm`."""
+        """The newest change of state that no rewind undid, as in the snapshot. One query unless `with_alarm`."""
         if "standing_alarm" in self.__dict__:
             annotated: dict[str, Any] | None = self.__dict__["standing_alarm"]
             return annotated
@@ -284,28 +284,28 @@ class Run(models.Model):
 
     @property
     def condition(self) -> Condition | None:
-        """Trouble of the policy that the Echo Trap detector names; None without."""
-        return condition_of(self.alarm)
+        """Trouble of the policy according to the Echo Trap detector; None without any."""
+        return get_condition(self.alarm)
 
     @property
     def recorded(self) -> dict[str, Any] | None:
-        """What another trainer recorded as its settings; None for runs of Echoscope's own trainer."""
+        """Settings recorded by another trainer; None for runs of Echoscope's trainer."""
         recorded: dict[str, Any] | None = self.config.get("recorded")
         return recorded
 
     @property
     def task_noun(self) -> str:
-        """What pages call an initial state: other trainers' tasks are no puzzles."""
+        """Name of an initial state on pages: tasks of other trainers are not puzzles."""
         return "puzzle" if self.recorded is None else "task"
 
     def suite_label(self, suite: str) -> str:
-        """Display name of a suite: one of the run's own environments with the variant that it is trained in."""
+        """Return the display name of a suite, with the variant if the run is trained in that environment."""
         environment = self.config.get("environment")
         if not isinstance(environment, dict):  # of another trainer
             return suite
-        for own in (environment, *environment.get("mix", ())):
-            if own.get("name") == suite:
-                return envs.label(suite, own.get("settings"))
+        for entry in (environment, *environment.get("mix", ())):
+            if entry.get("name") == suite:
+                return envs.label(suite, entry.get("settings"))
         return suite
 
     @property
@@ -324,31 +324,31 @@ class Run(models.Model):
         return formatting.RunLength(self.iterations, self.iteration, self.warmup_steps, share)
 
     @property
-    def start_words(self) -> str:
-        """When iteration 0 was evaluated. Another trainer's run need not train at all, as an imported evaluation."""
+    def start_text(self) -> str:
+        """Time of the evaluation at iteration 0. Another trainer's run, e.g. an imported evaluation, may not train."""
         if self.recorded is not None:
             return "at iteration 0"
         return "after the warm-up" if self.warmup_steps else "before training"
 
     @property
-    def place_words(self) -> str:
-        """How far the run has come, as in “iteration 8 of 40” or “part of the warm-up”."""
+    def place_text(self) -> str:
+        """Progress of the run, e.g. “iteration 8 of 40” or “part of the warm-up”."""
         if self.iteration < 0:
             return "part of the warm-up"
         return f"iteration {self.iteration} of {self.iterations}" if self.iterations else f"iteration {self.iteration}"
 
     def when(self, iteration: int) -> str:
-        """When something happened, as in “after iteration 8” or “after step 5 of the warm-up”."""
+        """Return the time of an event, e.g. “after iteration 8” or “after step 5 of the warm-up”."""
         if iteration > 0:
             return f"after iteration {iteration}"
         step = self.warmup_steps + iteration
         if iteration == 0:
-            return self.start_words
+            return self.start_text
         return f"after step {step} of the warm-up" if step > 0 else "before the warm-up"
 
     @property
     def end_text(self) -> str:
-        """Why it ended, in words; may be empty."""
+        """Reason of the end; may be empty."""
         return self.failure if self.state == self.State.FAILED else self.end_message
 
     @property
@@ -361,13 +361,13 @@ class Run(models.Model):
 
     @property
     def memory_held(self) -> int | None:
-        """Bytes that the run, which a worker holds, takes of its reserved GPUs, or of the machine without any."""
+        """Memory in bytes that the run uses on its reserved GPUs, or on the machine without any."""
         without_gpu = self.memory_without_gpu
         return self.memory if self.reserved or without_gpu is None else without_gpu
 
     @property
     def actors(self) -> tuple[ActorRequest, ...]:
-        """Ray actors that the run needs; empty without any, and for a configuration that the trainer will refuse."""
+        """Ray actors that the run needs; empty also for a configuration that the trainer will refuse."""
         settings = without_removed(self.config).get("cluster") or {}
         if not (settings.get("rollout_actors") or settings.get("learners")):
             return ()

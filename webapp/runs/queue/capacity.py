@@ -18,7 +18,7 @@ from webapp.runs.queue.dead_workers import is_alive, live_workers
 
 @dataclass(frozen=True)
 class Capacity:
-    """Live workers and free slots by queue, devices of the live workers, and queues that a worker with a GPU serves."""
+    """Live workers and free slots by queue, devices of the live workers, and queues served by workers with GPUs."""
 
     workers: dict[str, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
@@ -26,19 +26,19 @@ class Capacity:
     with_gpus: frozenset[str] = frozenset()
 
     def sentence(self, queue: str, waiting: int) -> str:
-        """Summary, e.g. “2 workers, 1 slot free; 3 runs waiting before this one.”"""
+        """Return a summary, e.g. “2 workers, 1 slot free; 3 runs waiting before this one.”"""
         if not self.workers.get(queue):
             return "No worker is running: the run waits in the queue until one starts."
         workers = formatting.plural(self.workers[queue], "worker")
         free = self.free.get(queue, 0)
         if free > waiting:
             return f"{workers}, {formatting.plural(free, 'slot')} free: the run starts at once."
-        before = formatting.plural(waiting, "run")
-        return f"{workers}, {formatting.plural(free, 'slot')} free; {before} waiting before this one."
+        earlier_runs = formatting.plural(waiting, "run")
+        return f"{workers}, {formatting.plural(free, 'slot')} free; {earlier_runs} waiting earlier_runs this one."
 
 
 def capacity(workers: Sequence[Worker], now: datetime) -> Capacity:
-    """Capacity of those workers, with their `held` runs prefetched."""
+    """Return the capacity of those workers, whose `held` runs are prefetched."""
     alive = [worker for worker in workers if is_alive(worker, now) and not worker.stopping]
     count: Counter[str] = Counter()
     free: Counter[str] = Counter()
@@ -57,18 +57,18 @@ def _holds(worker: Worker) -> int:
 
 
 def capacity_now(now: datetime) -> Capacity:
-    """Capacity at this moment. One query."""
+    """Return the present capacity. One query."""
     held = Count("runs", filter=Q(runs__state__in=Run.HELD))
     return capacity(list(live_workers(now).annotate(holds=held)), now)
 
 
 def present_wait(current: Capacity) -> str:
-    """Outlook of a run whose settings are not valid yet: every queued run may come before it. One query."""
+    """Describe the wait of a run whose settings are not valid yet: all queued runs may precede it. One query."""
     return current.sentence(device_classes.ANY, Run.objects.filter(state=Run.State.QUEUED).count())
 
 
 def expected_wait(newcomer: Run, current: Capacity, now: datetime) -> str:
-    """Outlook of a run launched now, e.g. “2 workers, 1 slot free: the run starts at once.”"""
+    """Describe the wait of a run launched now, e.g. “2 workers, 1 slot free: the run starts at once.”"""
     if not current.workers:
         return current.sentence(newcomer.queue, 0)
     lack = line.missing_resources(newcomer.needs, line.workers(now))
@@ -76,4 +76,4 @@ def expected_wait(newcomer: Run, current: Capacity, now: datetime) -> str:
         return f"The run would wait for {lack}."
     order = line.projected_order([*line.waiting(), newcomer], fair_share.used(now), now)
     same = [run for run in order if run.queue == newcomer.queue]
-    return current.sentence(newcomer.queue, next(place for place, run in enumerate(same) if run is newcomer))
+    return current.sentence(newcomer.queue, next(position for position, run in enumerate(same) if run is newcomer))

@@ -1,6 +1,6 @@
-"""Ray cluster that a worker stands for: what of it is free for a run's actors, and which run could wait for it.
+"""Ray cluster of a worker: free resources for a run's actors, and runs that could wait for them.
 
-A placement group of Ray has the last word: the sizes of all bundles are compared with the nodes here, not their
+The final decision is Ray's placement group: here the size of each bundle is compared with the nodes, not their
 combinations, so that no run is refused that Ray could place. Pure functions.
 """
 
@@ -34,8 +34,8 @@ class ClusterCapacity:
     """Nodes of a worker's cluster.
 
     Attributes:
-        problem: why it takes no driver at present; empty if it does.
-        cpus_free, gpus_free: of all nodes, without what runs were promised that have not started their actors yet.
+        problem: reason why it accepts no driver at present; empty if it does.
+        cpus_free, gpus_free: sums over the nodes, without resources of runs that have not started their actors yet.
     """
 
     nodes: tuple[NodeCapacity, ...] = ()
@@ -52,17 +52,17 @@ class ClusterCapacity:
         return sum(node.gpus for node in self.nodes)
 
     def when_idle(self) -> ClusterCapacity:
-        """The same cluster without any run."""
+        """Return the same cluster without any run."""
         nodes = tuple(replace(node, cpus_free=node.cpus, gpus_free=node.gpus) for node in self.nodes)
         return ClusterCapacity(nodes, self.problem, self.cpus, self.gpus)
 
     def demand(self, actors: Actors) -> tuple[float, float]:
-        """(CPUs, GPUs) that actors take of this cluster."""
-        each = [(kind.count, kind.cpus, self._gpus_of(kind)) for kind in actors]
-        return sum(count * cpus for count, cpus, _ in each), sum(count * gpus for count, _, gpus in each)
+        """Return (CPUs, GPUs) that actors use on this cluster."""
+        sizes = [(kind.count, kind.cpus, self._gpus_per_actor(kind)) for kind in actors]
+        return sum(count * cpus for count, cpus, _ in sizes), sum(count * gpus for count, _, gpus in sizes)
 
     def holds(self, actors: Actors) -> bool:
-        """Whether the actors fit what is free."""
+        """Return True if the actors fit the free resources."""
         if self.problem or not self.nodes:
             return False
         cpus, gpus = self.demand(actors)
@@ -70,28 +70,28 @@ class ClusterCapacity:
         return enough and all(self._places(kind) >= kind.count for kind in actors)
 
     def _places(self, kind: ActorRequest) -> int:
-        """Number of actors of a kind for which the nodes have room, if no other kind needs any."""
+        """Return the number of actors of a kind for which the nodes have room if there are no other actors."""
         return sum(
             min(
                 int((free + _ROUNDING) / size)
-                for free, size in ((node.cpus_free, kind.cpus), (node.gpus_free, self._gpus_of(kind)))
+                for free, size in ((node.cpus_free, kind.cpus), (node.gpus_free, self._gpus_per_actor(kind)))
                 if size
             )
             for node in self.nodes
         )
 
-    def _gpus_of(self, kind: ActorRequest) -> float:
+    def _gpus_per_actor(self, kind: ActorRequest) -> float:
         return float(self.gpus > 0) if kind.gpus is None else kind.gpus
 
 
-def cluster_of(description: Mapping[str, Any], held: Iterable[Actors]) -> ClusterCapacity | None:
-    """Capacity of the cluster in a worker's heartbeat; None without one.
+def get_cluster_capacity(description: Mapping[str, Any], held: Iterable[Actors]) -> ClusterCapacity | None:
+    """Return the capacity of the cluster in a worker's heartbeat; None without one.
 
-    Free is the smaller of the measured value and the total minus all requests, as for the memory of machines: a run
-    that has just started has not placed its actors yet.
+    Free resources are the smaller of the measured value and the total minus all requests, as for the memory of
+    machines: a run that has just started has not placed its actors yet.
 
     Args:
-        held: actors of the runs that the worker holds.
+        held: actors of the worker's runs.
     """
     if not description:
         return None
@@ -113,15 +113,15 @@ def _left(total: float, free: float, claimed: float) -> float:
 
 
 def requested_gpus(actors: Actors) -> float:
-    """GPUs that actors ask for, before it is known whether the cluster has any."""
+    """Return the GPUs that actors request if the cluster has any."""
     return sum(kind.count * (1.0 if kind.gpus is None else kind.gpus) for kind in actors)
 
 
 def shortage(name: str, cluster: ClusterCapacity, actors: Actors) -> str:
-    """What actors lack, as in "8 GPUs: the cluster of worker a has 16, 2 of them free"; empty if they fit.
+    """Describe what actors lack, e.g. "8 GPUs: the cluster of worker a has 16, 2 of them free"; empty if they fit.
 
     Args:
-        name: of the cluster's worker.
+        name: name of the cluster's worker.
     """
     if cluster.problem:
         return f"the cluster of worker {name}, which takes no run now: the workers page says why"
@@ -138,7 +138,7 @@ def shortage(name: str, cluster: ClusterCapacity, actors: Actors) -> str:
 
 
 def impossibility(name: str, cluster: ClusterCapacity, actors: Actors) -> str:
-    """As shortage, of a cluster that could not hold the actors even if it were idle."""
+    """Describe what actors lack on a cluster that would not fit them even if it were idle; see `shortage`."""
     idle = cluster.when_idle()
     cpus, gpus = idle.demand(actors)
     for need, total, unit in ((gpus, idle.gpus, "GPU"), (cpus, idle.cpus, "CPU")):
@@ -148,7 +148,7 @@ def impossibility(name: str, cluster: ClusterCapacity, actors: Actors) -> str:
 
 
 def _sizes(cluster: ClusterCapacity, actors: Actors) -> str:
-    """Sizes of the actors, as in "actors with 2 CPUs and 1 GPU each"."""
+    """Return the sizes of the actors, e.g. "actors with 2 CPUs and 1 GPU each"."""
     texts = []
     for kind in actors:
         _, gpus = cluster.demand([replace(kind, count=1)])

@@ -1,6 +1,6 @@
-"""When a worker counts as dead: without a heartbeat for SILENCE.
+"""Dead workers, which have sent no heartbeat for SILENCE.
 
-Its runs are requeued by their leases, which it has not renewed: `do_reap` in webapp/runs/actions.py.
+Their runs are requeued once their leases expire: `do_reap` in webapp/runs/actions.py.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ SILENCE = timedelta(seconds=30)
 
 
 def is_alive(worker: Worker, now: datetime) -> bool:
-    """Return whether the worker has sent a heartbeat recently."""
+    """Return True if the worker has sent a heartbeat recently."""
     return now - worker.last_seen_at < SILENCE
 
 
 def live_workers(now: datetime) -> QuerySet[Worker]:
-    """Return the workers that have sent a heartbeat recently, among them those that are stopping."""
+    """Return the workers that have sent a heartbeat recently, including those that are stopping."""
     return Worker.objects.filter(last_seen_at__gt=now - SILENCE)

@@ -1,4 +1,4 @@
-"""Device classes, the names of queues: which ones a worker serves, and which one a run requests by default."""
+"""Device classes, the names of queues: those that a worker serves, and the default class of a run."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from trainer.config.run import RunConfig
 from webapp.runs.inputs.model_shapes import model_shape
 
 ANY, CPU, GPU, CLUSTER = "training", "cpu", "gpu", "cluster"
-"""Any worker, workers without a GPU, workers with at least one, workers that stand for a Ray cluster."""
+"""Any worker, workers without GPU, workers with GPUs, workers of a Ray cluster."""
 VARIABLE = "ECHOSCOPE_DEVICE_CLASS"
 NAME = r"^[A-Za-z0-9_.-]+$"
 LARGE = 50_000_000
-"""Parameters above which a run with device=auto prefers a GPU."""
+"""Number of parameters above which a run with device=auto prefers a GPU."""
 
 
 def class_of_worker(gpus: int) -> str:
-    """The class of this machine: the operator's name, else by its GPUs. Raises ValueError."""
+    """Return the class of this machine: set by the operator, or else by its GPUs. Raises ValueError."""
     class_name = os.environ.get(VARIABLE, "").strip()
     if class_name and (not re.match(NAME, class_name) or len(class_name) > 100):
         raise ValueError(f"{VARIABLE} is a name of letters, digits, dot, dash and underscore, not {class_name!r}.")
@@ -26,15 +26,15 @@ def class_of_worker(gpus: int) -> str:
 
 
 def served_classes(own: str, gpus: int, *, cluster: bool = False) -> list[str]:
-    """The classes that a worker serves: its own, that of its hardware, CLUSTER if it stands for one, and ANY."""
+    """Return the classes that a worker serves: its own, its hardware's, CLUSTER if it has a Ray cluster, and ANY."""
     return list(dict.fromkeys([ANY, GPU if gpus else CPU, *([CLUSTER] if cluster else []), own]))
 
 
 def suggested_class(config: RunConfig, available: Collection[str]) -> str:
-    """Default class of a configuration while workers of the classes `available` are running.
+    """Return the default class of a configuration while workers of the classes `available` are running.
 
-    Runs with Ray actors require a cluster. Of the others, policy.device=cuda requires a GPU; otherwise large models
-    prefer GPUs and small ones leave them free. Without a worker of the preferred class, any will do.
+    Runs with Ray actors require a cluster, and policy.device=cuda requires a GPU. Otherwise large models prefer GPUs
+    and small ones leave them free. Without a worker of the preferred class, any will do.
     """
     if config.cluster.uses_ray:
         return CLUSTER
@@ -45,9 +45,9 @@ def suggested_class(config: RunConfig, available: Collection[str]) -> str:
 
 
 def default_gpus(config: RunConfig, queue: str) -> int:
-    """Default number of GPUs of a configuration in that class: one if it can use one.
+    """Return the default number of GPUs of a configuration in that class: one if it can use one.
 
-    Those of Ray actors are not counted: the cluster has them, not the worker's machine.
+    GPUs of Ray actors are not counted, since they belong to the cluster, not to the worker's machine.
     """
     if not config.cluster.driver_computes(config.kind):
         return 0
@@ -55,7 +55,7 @@ def default_gpus(config: RunConfig, queue: str) -> int:
 
 
 def class_choices(available: Collection[str]) -> Sequence[str]:
-    """Choices of the launch form, the standard ones first."""
+    """Return the choices of the launch form, standard classes first."""
     return list(dict.fromkeys([ANY, CPU, GPU, *sorted(available)]))
 
 

@@ -35,21 +35,21 @@ GROUP BY GROUPING SETS ((team_id), (author_id))
 
 @dataclass(frozen=True)
 class DeviceShares:
-    """Decayed device-seconds by team and by person; those without use are left out."""
+    """Decayed device-seconds by team and by person, without those that have not used any."""
 
     teams: dict[int, float] = field(default_factory=dict)
     people: dict[int, float] = field(default_factory=dict)
 
     def of_person(self, run: Run) -> float:
-        """Use of the run's author; 0 if the account was deleted."""
+        """Return the use by the run's author; 0 if the account was deleted."""
         return 0.0 if run.author_id is None else self.people.get(run.author_id, 0.0)
 
     def of(self, run: Run) -> float:
-        """Use that orders the run among those of other teams."""
+        """Return the use by which the run is ordered among runs of other teams."""
         return max(self.teams.get(run.team_id, 0.0), self.of_person(run))
 
     def charged(self, run: Run, seconds: float) -> None:
-        """Add use of the run's team and author."""
+        """Add to the use by the run's team and author."""
         self.teams[run.team_id] = self.teams.get(run.team_id, 0.0) + seconds
         if run.author_id is not None:
             self.people[run.author_id] = self.of_person(run) + seconds
@@ -59,12 +59,12 @@ class DeviceShares:
 
 
 def weight(gpus: float) -> float:
-    """Weight of a run with that number of reserved GPUs, those of a cluster included."""
+    """Return the weight of a run with that number of reserved GPUs, including GPUs of a cluster."""
     return float(gpus) if gpus else CPU_SLOT_WEIGHT
 
 
 def used(now: datetime) -> DeviceShares:
-    """Decayed device-seconds of all teams and people. One query."""
+    """Return the decayed device-seconds of all teams and people. One query."""
     parameters: dict[str, Any] = {
         "now": now,
         "oldest": now - KEEP,
@@ -85,10 +85,10 @@ def begin(run: Run, gpus: float, now: datetime) -> None:
 
 
 def end(runs: list[int], now: datetime) -> None:
-    """Record that those runs have released their devices."""
+    """Record that the runs have released their devices."""
     DeviceUse.objects.filter(run__in=runs, ended_at=None).update(ended_at=now)
 
 
 def forget(now: datetime) -> None:
-    """Drop use older than KEEP."""
+    """Delete use older than KEEP."""
     DeviceUse.objects.filter(ended_at__lt=now - KEEP).delete()

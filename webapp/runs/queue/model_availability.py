@@ -1,4 +1,4 @@
-"""Whether a worker has the model of a queued run, and why the run waits if none has it."""
+"""Availability of a queued run's model on workers, and the reason why the run waits if none has it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def required_model(run: Run) -> str:
 
 
 def missing_model(run: Run, workers: Sequence[Worker]) -> str:
-    """Return why none of these workers has the run's model; empty if one has it or the run needs none.
+    """Return the reason why none of these workers has the run's model; empty if one has it or the run needs none.
 
     One query for a run that needs a model of a store.
     """
@@ -35,7 +35,7 @@ def missing_model(run: Run, workers: Sequence[Worker]) -> str:
     label = catalogue()[name].label if name in catalogue() else name
     if best is None or best.state == StoredModel.State.DELETING:
         where = "on the launch form or the page of workers" if name in catalogue() else "on the worker's command line"
-        return f"its model {label}, which is not installed on {_any_of(of_store.values())}: download it {where}"
+        return f"its model {label}, which is not installed on {_any_name(of_store.values())}: download it {where}"
     if best.state == StoredModel.State.FAILED:
         return f"its model {label}, whose download failed: {best.error} Start the download again"
     return f"its model {label}: {progress_text(best)}"
@@ -67,7 +67,7 @@ def _percent(stored: StoredModel) -> str:
     return "" if stored.share is None else f" ({stored.share:.0%})"
 
 
-def _any_of(names: Iterable[str]) -> str:
+def _any_name(names: Iterable[str]) -> str:
     listed = sorted(set(names))
     if not listed:
         return "any worker"

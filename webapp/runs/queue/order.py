@@ -1,10 +1,10 @@
-"""Queue order, and why each queued run is waiting.
+"""Queue order, and the reason why each queued run is waiting.
 
-Teams take turns: the one with the highest level comes first, then the least device use of team and author
+Teams take turns: the team with the highest level comes first, then the least device use of team and author
 (fair_share.py), then the longest wait. The level is the priority plus one for every AGEING of waiting, without limit,
-so that no run waits forever. Between teams, high priority counts as normal: anyone can be the admin of some team. Which
-of its runs a team starts on its turn is decided among its own: by level with full priority, then by the author's use,
-then by wait.
+so that no run waits forever. Between teams, high priority counts as normal: anyone can be the admin of some team. Among
+its own runs, a team starts the one with the highest level (with full priority), then the least use by its author, then
+the longest wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webapp.runs.queue.fair_share import DeviceShares
 
 AGEING = timedelta(hours=2)
 CLOCK_TOLERANCE = 2.0
-"""Seconds by which a worker's clock may differ from the database's before the workers page warns."""
+"""Difference between a worker's clock and the database's, in seconds, from which the workers page warns."""
 
 
 @dataclass(frozen=True)
@@ -52,26 +52,26 @@ class AvailableWorker:
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """Position of a run in the queue of its class (from 1), and why it waits."""
+    """Position of a run in the queue of its class (from 1), and the reason why it waits."""
 
     position: int
-    words: str
+    text: str
     possible: bool
-    """Whether some running worker could take it when idle."""
+    """True if some running worker could take it when idle."""
 
 
 def waited_since(run: Run) -> datetime:
-    """Start of the run's wait."""
+    """Return the start of the run's wait."""
     return run.queued_at or run.created_at
 
 
 def level(run: Run, now: datetime) -> int:
-    """Priority of the run among those of its team, raised by its wait."""
+    """Return the priority of the run within its team, raised by its wait."""
     return int(run.priority) + _ageing(run, now)
 
 
 def shared_level(run: Run, now: datetime) -> int:
-    """Priority of the run among those of all teams, raised by its wait: high counts as normal."""
+    """Return the priority of the run among all teams, raised by its wait: high counts as normal."""
     return min(int(run.priority), int(Run.Priority.NORMAL)) + _ageing(run, now)
 
 
@@ -80,12 +80,12 @@ def _ageing(run: Run, now: datetime) -> int:
 
 
 def claim_order(runs: Iterable[Run], used: DeviceShares, now: datetime) -> list[Run]:
-    """The waiting runs in the order in which a worker with room for any of them would claim."""
+    """Return the waiting runs in the order in which a worker with room for any of them would claim them."""
     return _merged(runs, used, now, lambda run: 0.0)
 
 
 def projected_order(runs: Iterable[Run], used: DeviceShares, now: datetime) -> list[Run]:
-    """The waiting runs in the order in which they would start, each one adding to its team's and author's use."""
+    """Return the waiting runs in the order of their expected starts, each adding to its team's and author's use."""
     penalty = fair_share.RUNNING_PENALTY.total_seconds()
     return _merged(runs, used, now, lambda run: fair_share.weight(_requested_gpus(run)) * penalty)
 
@@ -95,10 +95,10 @@ def _requested_gpus(run: Run) -> float:
 
 
 def _merged(runs: Iterable[Run], used: DeviceShares, now: datetime, charge: Callable[[Run], float]) -> list[Run]:
-    """The teams' own queues merged: always the team whose next turn has the highest level, then the least use.
+    """Merge the teams' queues: the next run is from the team whose turn has the highest level, then the least use.
 
     Args:
-        charge: device-seconds that a run adds to the use of its team and author once it is placed.
+        charge: device-seconds that a run adds to the use by its team and author once it is placed.
     """
     spent, queues = used.copy(), _queues_of_teams(runs, now)
     heads = {team: queue.head(spent) for team, queue in queues.items()}
@@ -118,7 +118,7 @@ def _merged(runs: Iterable[Run], used: DeviceShares, now: datetime, charge: Call
 
 @dataclass(frozen=True)
 class _Turn:
-    """A turn of a team among all teams, earned by one of its runs; the team may start another one on it."""
+    """A turn of a team, earned by one of its runs; the team may start another run instead."""
 
     level: int
     since: datetime
@@ -135,18 +135,18 @@ class _TeamQueue:
     turns: deque[_Turn]
     """Its turns, best first."""
     levels: list[dict[int | None, deque[Run]]]
-    """Its runs by author, oldest first, of each level within the team, descending."""
+    """Its runs by author, oldest first, for each level within the team, descending."""
 
     def head(self, spent: DeviceShares) -> Run:
-        """The run that it starts on its next turn."""
-        heads = (own[0] for own in self.levels[0].values())
+        """Return the run that starts on the team's next turn."""
+        heads = (author_runs[0] for author_runs in self.levels[0].values())
         return min(heads, key=lambda run: (spent.of_person(run), *_age(run)))
 
     def remove_head(self, run: Run) -> None:
         self.turns.popleft()
-        own = self.levels[0][run.author_id]
-        own.popleft()
-        if not own:
+        author_runs = self.levels[0][run.author_id]
+        author_runs.popleft()
+        if not author_runs:
             del self.levels[0][run.author_id]
         if not self.levels[0]:
             del self.levels[0]
@@ -157,12 +157,16 @@ def _queues_of_teams(runs: Iterable[Run], now: datetime) -> dict[int, _TeamQueue
     for run in sorted(runs, key=_age):
         by_team[run.team_id].append(run)
     queues = {}
-    for team, own in by_team.items():
+    for team, team_runs in by_team.items():
         by_level: dict[int, dict[int | None, deque[Run]]] = defaultdict(lambda: defaultdict(deque))
-        for run in own:
+        for run in team_runs:
             by_level[level(run, now)][run.author_id].append(run)
-        turns = sorted((_Turn(shared_level(run, now), *_age(run)) for run in own), key=lambda turn: turn.rank(0.0))
-        queues[team] = _TeamQueue(deque(turns), [by_level[each] for each in sorted(by_level, reverse=True)])
+        turns = sorted(
+            (_Turn(shared_level(run, now), *_age(run)) for run in team_runs), key=lambda turn: turn.rank(0.0)
+        )
+        queues[team] = _TeamQueue(
+            deque(turns), [by_level[level_number] for level_number in sorted(by_level, reverse=True)]
+        )
     return queues
 
 
@@ -171,14 +175,14 @@ def _age(run: Run) -> tuple[datetime, int]:
 
 
 def waiting() -> list[Run]:
-    """All queued runs with the fields that ordering needs. One query."""
+    """Return all queued runs with the fields that ordering needs. One query."""
     runs = Run.objects.filter(state=Run.State.QUEUED)
     return list(runs.select_related("promised").defer("log_tail", "summary"))
 
 
-def room_of(worker: Worker, held: Iterable[Run]) -> placement.WorkerCapacity:
-    """Capacity of the worker while it holds those runs."""
-    return placement.room_of(
+def get_worker_capacity(worker: Worker, held: Iterable[Run]) -> placement.WorkerCapacity:
+    """Return the capacity of the worker while it runs those runs."""
+    return placement.measure_capacity(
         worker.queues,
         worker.gpus,
         worker.memory,
@@ -189,7 +193,7 @@ def room_of(worker: Worker, held: Iterable[Run]) -> placement.WorkerCapacity:
 
 
 def workers(now: datetime) -> list[AvailableWorker]:
-    """The live workers that accept runs. Two queries."""
+    """Return the live workers that accept runs. Two queries."""
     held = Run.objects.filter(state__in=Run.HELD).only(
         "worker_id", "reserved", "memory", "memory_without_gpu", "state", "config", "eta_seconds"
     )
@@ -203,24 +207,24 @@ def workers(now: datetime) -> list[AvailableWorker]:
 
 
 def known_classes(now: datetime) -> set[str]:
-    """The device classes that live workers serve. One query."""
+    """Return the device classes that live workers serve. One query."""
     served = live_workers(now).filter(stopping=False).values_list("queues", flat=True)
     return {name for queues in served for name in queues}
 
 
 def continues_here(run: Run, data_folder: str) -> bool:
-    """Whether a worker with that data folder has the run's files, or gets them from object storage.
+    """Return True if workers with that data folder have the run's files, or get them from object storage.
 
-    Without its files a run that has trained before would begin again at iteration 0. Unknown identities count as seen.
+    Without its files, a run that has trained before would restart at iteration 0. Unknown folders count as accessible.
     """
     elsewhere = run.journal_offset and run.data_folder and data_folder and run.data_folder != data_folder
     return not elsewhere or object_storage.configured_storage() is not None
 
 
 def queue_positions(now: datetime) -> dict[int, QueuePosition]:
-    """Queue position of every waiting run by primary key. Four queries, one if the queue is empty.
+    """Return the queue positions of all waiting runs by primary key. Four queries, one if the queue is empty.
 
-    One more query if the running runs of a team are limited, and one for each run whose files are with a lost worker.
+    One more query if the running runs of a team are limited, and one for each run whose files are on a lost worker.
     """
     runs = waiting()
     if not runs:
@@ -235,7 +239,7 @@ def positions_in_order(
     full: Collection[int],
     shown: Collection[int] | None = None,
 ) -> dict[int, QueuePosition]:
-    """Queue positions by primary key.
+    """Return queue positions by primary key.
 
     Args:
         ordered: all waiting runs, as `projected_order` returns them.
@@ -275,7 +279,7 @@ def _queue_position(
     capable = [worker for worker in available if placement.could_fit(run.needs, worker.room)]
     serving = [candidate for candidate in capable if continues_here(run, candidate.worker.data_folder)]
     if not serving:
-        return QueuePosition(position, f"Waiting for {_holder_of(run, available)}", False)
+        return QueuePosition(position, f"Waiting for {_describe_holder(run, available)}", False)
     bound = "" if len(serving) == len(capable) else "; its files are there and nowhere else"
     if lack := model_availability.missing_model(run, [candidate.worker for candidate in serving]):
         return QueuePosition(position, f"Waiting for {lack}", False)
@@ -296,7 +300,7 @@ def _queue_position(
 
 
 def _obstacle(run: Run, serving: Sequence[AvailableWorker], reserved: Mapping[int, Run]) -> str:
-    """Why none of these workers, which could hold the run if idle, takes it now; empty if one does or no slot is free.
+    """Return the reason why none of these workers, which could run it if idle, takes it now; empty if there is none.
 
     Args:
         reserved: as for `_queue_position`.
@@ -316,14 +320,14 @@ def _obstacle(run: Run, serving: Sequence[AvailableWorker], reserved: Mapping[in
 
 
 def _free_resources(worker: AvailableWorker) -> tuple[float, float, int, int]:
-    """Key that orders workers by free resources."""
+    """Return a key that orders workers by their free resources."""
     room = worker.room
     cluster = (room.cluster.gpus_free, room.cluster.cpus_free) if room.cluster else (0.0, 0.0)
     return *cluster, sum(gpu.runs < room.runs_per_gpu for gpu in room.gpus), room.free or 0
 
 
-def _holder_of(run: Run, available: Sequence[AvailableWorker]) -> str:
-    """The only worker with the run's files, which cannot take it, and what helps."""
+def _describe_holder(run: Run, available: Sequence[AvailableWorker]) -> str:
+    """Describe the worker with the run's files, which cannot take it, and a remedy."""
     last = Worker.objects.filter(data_folder=run.data_folder).order_by("-last_seen_at").first()
     name = f"worker {last.name}, which has its files" if last else "the worker that has its files"
     advice = (
@@ -336,7 +340,7 @@ def _holder_of(run: Run, available: Sequence[AvailableWorker]) -> str:
 
 
 def missing_resources(needs: placement.ResourceRequest, available: Sequence[AvailableWorker]) -> str:
-    """Resources that no live worker has, e.g. “a worker with 2 GPUs; none is running”. Empty if one suffices."""
+    """Describe resources that all live workers lack, e.g. “a worker with 2 GPUs; none is running”; may be empty."""
     names = {device_classes.ANY: "a worker", device_classes.CLUSTER: "a worker that stands for a Ray cluster"}
     kind = names.get(needs.queue, f"a worker of class {needs.queue}")
     candidates = [worker for worker in available if needs.queue in worker.room.queues]
@@ -362,14 +366,14 @@ def missing_resources(needs: placement.ResourceRequest, available: Sequence[Avai
 
 
 def _largest_memory(needs: placement.ResourceRequest, room: placement.WorkerCapacity) -> int:
-    """Bytes of the largest memory on which the run would be placed there."""
+    """Return the bytes of the largest memory on which the worker would place the run."""
     return max((gpu.total or 0 for gpu in room.gpus), default=0) if needs.gpus_on(room) else room.total or 0
 
 
 def _missing_cluster(
     needs: placement.ResourceRequest, kind: str, candidates: Sequence[AvailableWorker]
 ) -> tuple[str, list[AvailableWorker]]:
-    """What the clusters of these workers lack for the run's actors, and the workers whose cluster could hold them."""
+    """Describe what these workers' clusters lack for the run's actors, and return the workers that could run them."""
     clusters = [(worker, worker.room.cluster) for worker in candidates if worker.room.cluster is not None]
     if not clusters:
         stands = "" if needs.queue == device_classes.CLUSTER else " that stands for a Ray cluster"
@@ -388,7 +392,7 @@ def _missing_cluster(
 
 
 def _able(needs: placement.ResourceRequest, candidates: Sequence[AvailableWorker]) -> list[AvailableWorker]:
-    """The workers whose cluster could hold the run's actors if it were idle."""
+    """Return the workers whose cluster could run the actors if it were idle."""
     return [
         worker
         for worker in candidates
@@ -416,6 +420,6 @@ def _slots(serving: Sequence[AvailableWorker]) -> str:
 
 
 def ordinal(number: int) -> str:
-    """Ordinal: 1st, 2nd, 3rd, 4th, 11th, 21st."""
+    """Format an ordinal: 1st, 2nd, 3rd, 4th, 11th, 21st."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:,}{ending}"

@@ -1,4 +1,4 @@
-"""Resource matching: whether a run fits a worker, and which of its GPUs it gets. Pure functions."""
+"""Resource matching of runs and workers, and the choice of GPUs. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from trainer.config.resources import ActorRequest
 from webapp.core import formatting
 from webapp.runs.queue import cluster_capacity
-from webapp.runs.queue.cluster_capacity import ClusterCapacity, cluster_of
+from webapp.runs.queue.cluster_capacity import ClusterCapacity, get_cluster_capacity
 
 GIB = 2**30
 
@@ -35,11 +35,11 @@ class ResourceRequest:
     memory_without_gpu: int | None = None
 
     def gpus_on(self, room: WorkerCapacity) -> int:
-        """Number of GPUs that the run would reserve on a worker."""
+        """Return the number of GPUs that the run would reserve on a worker."""
         return self.gpus if room.gpus or not self.optional else 0
 
     def memory_on(self, room: WorkerCapacity) -> int | None:
-        """Bytes that it would take there: of the memory of each of its GPUs, or of the machine's; None if unknown."""
+        """Return the bytes that the run would take of the memory of each GPU, or of the machine's; None if unknown."""
         count = self.gpus_on(room)
         if count:
             return None if self.memory is None else self.memory // count
@@ -76,7 +76,7 @@ class WorkerCapacity:
     claimed: int = 0
 
     def when_idle(self) -> WorkerCapacity:
-        """The same worker without any run."""
+        """Return the same worker without any run."""
         gpus = tuple(GpuCapacity(gpu.id, gpu.total, gpu.total) for gpu in self.gpus)
         cluster = self.cluster and self.cluster.when_idle()
         return WorkerCapacity(self.queues, gpus, self.runs_per_gpu, self.total, self.total, cluster)
@@ -84,7 +84,7 @@ class WorkerCapacity:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Resources that a running run holds on its worker."""
+    """Resources that a running run uses on its worker."""
 
     reserved: tuple[str, ...] = field(default=())
     memory: int | None = None
@@ -92,7 +92,7 @@ class Allocation:
 
 
 def reserve(needs: ResourceRequest, room: WorkerCapacity) -> tuple[str, ...] | None:
-    """Ids of the GPUs that the run would get, least used first; empty without GPUs; None if it does not fit."""
+    """Return the ids of the GPUs for the run, least used first; empty without GPUs; None if it does not fit."""
     if needs.queue not in room.queues:
         return None
     if needs.actors and (room.cluster is None or not room.cluster.holds(needs.actors)):
@@ -108,12 +108,12 @@ def reserve(needs: ResourceRequest, room: WorkerCapacity) -> tuple[str, ...] | N
 
 
 def could_fit(needs: ResourceRequest, room: WorkerCapacity) -> bool:
-    """Whether the run would fit if the worker were idle."""
+    """Return True if the run would fit if the worker were idle."""
     return reserve(needs, room.when_idle()) is not None
 
 
 def lacks_gpus_only(needs: ResourceRequest, room: WorkerCapacity) -> bool:
-    """Whether the run would fit as soon as other runs release their GPUs, or their part of the worker's cluster."""
+    """Return True if the run only waits for other runs to release GPUs, or their part of the worker's cluster."""
     if needs.actors and not (room.cluster and room.cluster.holds(needs.actors)):
         return could_fit(needs, room)
     count = needs.gpus if room.gpus else 0
@@ -121,12 +121,12 @@ def lacks_gpus_only(needs: ResourceRequest, room: WorkerCapacity) -> bool:
 
 
 def shortage(name: str, needs: ResourceRequest, room: WorkerCapacity) -> str:
-    """What the run lacks at the moment on a worker that could hold it if idle; empty if it fits.
+    """Describe what the run lacks on a worker that could run it if idle; empty if it fits.
 
     For example “2 GPUs: worker a has 4, 1 of them free”.
 
     Args:
-        name: of the worker.
+        name: name of the worker.
     """
     if reserve(needs, room) is not None:
         return ""
@@ -143,13 +143,13 @@ def shortage(name: str, needs: ResourceRequest, room: WorkerCapacity) -> str:
         free = f"{len(unreserved) or 'none'} of them free"
         return f"{formatting.plural(count, 'GPU')}: worker {name} has {len(room.gpus)}, {free}"
     freest = max(unreserved, key=lambda gpu: gpu.free or 0)
-    each = "a GPU" if count == 1 else f"each of {count} GPUs"
+    devices = "a GPU" if count == 1 else f"devices of {count} GPUs"
     free = f"{_gib(freest.free or 0)} of {_gib(freest.total or 0)} GiB free"
-    return f"{_gib(memory)} GiB of memory (estimated) on {each}: the freest of worker {name} has {free}"
+    return f"{_gib(memory)} GiB of memory (estimated) on {devices}: the freest of worker {name} has {free}"
 
 
 def _unreserved(room: WorkerCapacity) -> list[GpuCapacity]:
-    """The GPUs that may take one more run."""
+    """Return the GPUs that can take one more run."""
     return [gpu for gpu in room.gpus if gpu.runs < room.runs_per_gpu]
 
 
@@ -157,7 +157,7 @@ def _gib(size: int) -> str:
     return f"{size / GIB:,.1f}"
 
 
-def room_of(
+def measure_capacity(
     queues: Iterable[str],
     gpus: Iterable[Mapping[str, Any]],
     memory: Iterable[Mapping[str, Any]],
@@ -165,7 +165,7 @@ def room_of(
     held: Iterable[Allocation],
     cluster: Mapping[str, Any] | None = None,
 ) -> WorkerCapacity:
-    """Capacity of a worker from its heartbeat and the runs it holds.
+    """Return the capacity of a worker from its heartbeat and its runs.
 
     Free memory is the smaller of the measured value and the total minus all requests: a run that has just started has
     not allocated its memory yet.
@@ -181,7 +181,7 @@ def room_of(
     on_host = [run for run in held if not run.reserved]
     claimed = sum(run.memory or 0 for run in on_host)
     left = _left(total, free, claimed)
-    actors = cluster_of(cluster or {}, [run.actors for run in held if run.actors])
+    actors = get_cluster_capacity(cluster or {}, [run.actors for run in held if run.actors])
     per_gpu = max(1, runs_per_gpu)
     return WorkerCapacity(tuple(queues), tuple(capacities), per_gpu, total, left, actors, len(on_host), claimed)
 

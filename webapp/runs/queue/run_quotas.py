@@ -14,9 +14,9 @@ from webapp.teams.models import Team
 
 
 def require_place_in_queue(team_id: int, run_id: int | None = None, *, count: int = 1) -> None:
-    """Room for so many more queued runs of the team, without `run_id` if it is stored already.
+    """Require room for `count` more queued runs of the team, without counting `run_id` if it is stored already.
 
-    In a transaction, which serialises the launches of a team. Raises QuotaExceeded.
+    To be called in a transaction, which serialises the launches of a team. Raises QuotaExceeded.
     """
     if not quota("QUEUED_RUNS_PER_TEAM"):
         return
@@ -37,7 +37,7 @@ def require_place_in_queue(team_id: int, run_id: int | None = None, *, count: in
 
 
 def require_allowed_tags(tags: Sequence[str]) -> None:
-    """At most so many tags in a run."""
+    """Require at most as many tags as a run may have."""
     if is_reached("TAGS_PER_RUN", len(tags) - 1):
         raise QuotaExceeded(
             f"A run may have at most {quota('TAGS_PER_RUN')} tags, and this one has {len(tags):,}. Remove some."
@@ -45,7 +45,7 @@ def require_allowed_tags(tags: Sequence[str]) -> None:
 
 
 def require_allowed_iterations(iterations: int) -> None:
-    """At most so many iterations of a run that is trained here."""
+    """Require at most as many iterations as a run that is trained here may have."""
     if is_reached("ITERATIONS_PER_RUN", iterations - 1):
         raise QuotaExceeded(
             f"A run on this site may have at most {quota('ITERATIONS_PER_RUN'):,} iterations, and this one plans "
@@ -54,12 +54,12 @@ def require_allowed_iterations(iterations: int) -> None:
 
 
 def do_count_import(team: Team) -> None:
-    """Count an import of today."""
+    """Count an import by the team today."""
     do_count_use(Kind.IMPORTS, team, "This team has imported too many runs today.")
 
 
 def teams_at_limit() -> set[int]:
-    """Teams that may start no further run until one of theirs has ended. One query, none without a quota."""
+    """Return teams that may start no further run until one of their runs has ended. One query, none without a quota."""
     limit = quota("RUNNING_RUNS_PER_TEAM")
     if not limit:
         return set()

@@ -1,1 +1,1 @@
-"""Models in the stores of the workers: requests to download and delete them, and who may make these."""
+"""Models in the stores of the workers: requests to download and delete them, and permissions."""

@@ -41,17 +41,17 @@ def live_stores(now: datetime) -> dict[str, list[Worker]]:
 
 
 def may_download(user: User) -> bool:
-    """Return whether the user may download models of the catalogue: members of any team and staff, but not viewers."""
-    return user.is_staff or any(each.role in Membership.WRITERS for each in memberships_of(user))
+    """Return True if the user may download models of the catalogue: staff, and all members of teams but viewers."""
+    return user.is_staff or any(membership.role in Membership.WRITERS for membership in memberships_of(user))
 
 
 def may_manage(user: User, stored: StoredModel) -> bool:
-    """Return whether the user may cancel or delete: staff, and the member who requested the download."""
+    """Return True if the user may cancel or delete: staff, and the member who requested the download."""
     return user.is_staff or (stored.requested_by_id == user.pk and may_download(user))
 
 
 def needs_download(model: str) -> bool:
-    """Return whether a `policy.model` is in the catalogue and in no folder of a live worker, nor on its way there."""
+    """Return True if a `policy.model` is in the catalogue, but not installed on a live worker or being downloaded."""
     if model not in catalogue():
         return False
     stores = live_stores(database_now())
@@ -63,7 +63,7 @@ def do_request_download(user: User, name: str, worker: str = "") -> StoredModel:
     """Queue the download of a catalogue model, unless it is installed or under way; return its row.
 
     Args:
-        worker: name of a live worker into whose models folder it goes; empty: the only folder, else the first worker's.
+        worker: name of a live worker whose models folder is used; empty: the only folder, else the first worker's.
     Raises:
         UnknownModel: it is not in the catalogue.
         PermissionDenied: the user may not launch runs in any team.

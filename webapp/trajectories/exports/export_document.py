@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from webapp.core import formatting
-from webapp.runs.public_words import failure_words
+from webapp.runs.public_texts import failure_text
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import outcome_data, turn_data, worst_mark_of
@@ -51,7 +51,7 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
         "false_claim_kinds": trajectory.false_claim_kinds,
         "worst_mark": worst_mark_of(trajectory),
         "first_mistake_turn": trajectory.first_mistake_turn,
-        "error": failure_words(trajectory.error, inside=inside) or None,
+        "error": failure_text(trajectory.error, inside=inside) or None,
         "group_mean": group.mean,
         "group_std": group.std,
         "group_kept": group.kept,

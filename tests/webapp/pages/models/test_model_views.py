@@ -146,7 +146,7 @@ def test_a_run_without_its_model_shows_the_reason_for_its_wait(
     run.save(update_fields=["config"])
     if changes:
         StoredModel.objects.create(name=NAME, store="store", seen_at=timezone.now(), **changes)
-    assert reason in queue_positions(timezone.now())[run.pk].words
+    assert reason in queue_positions(timezone.now())[run.pk].text
 
 
 def test_a_refused_download_is_a_sentence_on_the_card(here: Worker, who: Visitors, settings: Settings) -> None:

@@ -51,8 +51,8 @@ def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Pat
     assert (run.iterations, run.state) == (0, Run.State.QUEUED)
     config = RunConfig.model_validate(run.config)
     assert config.evaluation.suites == ["Bandit", "FrozenLake:size=5"]
-    assert summaries.algorithm_words(run.config) == "Evaluation · model"
-    assert summaries.size_words(config) == "3 suites of 2 prompts × 2 samples"
+    assert summaries.algorithm_text(run.config) == "Evaluation · model"
+    assert summaries.length_text(config) == "3 suites of 2 prompts × 2 samples"
 
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
     run_factory.run(config, run.folder, tmp_path / "cache")
@@ -65,14 +65,14 @@ def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Pat
     for tab in ("", "curves", "trajectories", "log"):
         assert who.owner.get(f"/runs/{run.slug}/{tab}").status_code == 200
     run.state = Run.State.FINISHED
-    assert summaries.rest_words(run) == "All suites evaluated"
+    assert summaries.rest_text(run) == "All suites evaluated"
 
 
 def test_the_baseline_is_launched_with_its_own_settings(who: Visitors) -> None:
     run = launched(who, **{"kind": "sft", "lora.rank": "64", "lora.alpha": "32", "lora.targets": "q_proj, v_proj"})
     config = RunConfig.model_validate(run.config)
     assert (config.lora.rank, config.lora.targets) == (64, ["q_proj", "v_proj"])
-    assert summaries.algorithm_words(run.config) == "SFT · pocket policy"
+    assert summaries.algorithm_text(run.config) == "SFT · pocket policy"
     assert estimates.size_sentence(config) == "80 steps of 128 out of 1,000 demonstrations"
 
 

@@ -17,7 +17,7 @@ from trainer.journal import events
 from webapp.ingest.tailer import JournalTailer
 from webapp.pages.runs.live_layout import intro
 from webapp.runs.models import LogLine, MetricPoint, Run
-from webapp.runs.summaries import rest_words
+from webapp.runs.summaries import rest_text
 
 __all__ = ["who"]
 
@@ -94,7 +94,7 @@ def test_another_attempt_repeats_the_warm_up_from_where_it_continues(warmed_up: 
     assert run.iteration == -1
     Run.objects.filter(pk=run.pk).update(state=Run.State.PAUSED)
     run.refresh_from_db()
-    assert rest_words(run) == "Paused after part of the warm-up; resume continues with its next step"
+    assert rest_text(run) == "Paused after part of the warm-up; resume continues with its next step"
     assert "Paused after part of the warm-up" in words(who.owner.get(f"/runs/{run.slug}/").content.decode())
     assert who.owner.get("/").status_code == 200
     ingest(run, started(2, -2), step(-1), step(0))

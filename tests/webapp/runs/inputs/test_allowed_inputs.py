@@ -87,7 +87,7 @@ def policy(model: str) -> RunConfig:
 
 def found(wanted: RunConfig, user: User | None = None) -> dict[str, str]:
     """What the site objects to."""
-    return problems(wanted, Run.objects.of_teams_of(user) if user else Run.objects.none())
+    return problems(wanted, Run.objects.listed_for(user) if user else Run.objects.none())
 
 
 @pytest.fixture

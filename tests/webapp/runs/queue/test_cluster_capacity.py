@@ -17,7 +17,13 @@ from trainer.config.run import RunConfig
 from webapp.runs.launch.creation import SchedulingOptions, do_create_run
 from webapp.runs.models import DeviceUse, Run, Worker
 from webapp.runs.queue import capacity, device_classes, fair_share, order
-from webapp.runs.queue.cluster_capacity import ClusterCapacity, cluster_of, impossibility, requested_gpus, shortage
+from webapp.runs.queue.cluster_capacity import (
+    ClusterCapacity,
+    get_cluster_capacity,
+    impossibility,
+    requested_gpus,
+    shortage,
+)
 from webapp.worker.claims import do_claim_next
 
 
@@ -39,7 +45,7 @@ def cluster(*nodes: dict[str, Any], problem: str = "") -> dict[str, Any]:
 
 
 def capacity_of(*nodes: dict[str, Any], held: Any = ()) -> ClusterCapacity:
-    found = cluster_of(cluster(*nodes), held)
+    found = get_cluster_capacity(cluster(*nodes), held)
     assert found is not None
     return found
 
@@ -68,7 +74,7 @@ def waits(people: People, title: str = "Big", minutes: float = 1, **settings: ob
 
 
 def words(run: Run) -> str:
-    return order.queue_positions(timezone.now())[run.pk].words
+    return order.queue_positions(timezone.now())[run.pk].text
 
 
 def taken(one: Worker) -> str | None:
@@ -106,7 +112,7 @@ def test_runs_that_have_not_placed_their_actors_yet_are_subtracted() -> None:
     assert capacity_of(*nodes).gpus_free == 5
     assert capacity_of(*nodes, held=[[ActorRequest(2, 1, 1)]]).gpus_free == 5, "those that b has placed"
     assert capacity_of(*nodes, held=[[ActorRequest(6, 1, 1)]]).gpus_free == 2
-    assert cluster_of({}, []) is None
+    assert get_cluster_capacity({}, []) is None
 
 
 @given(
@@ -149,7 +155,7 @@ def test_a_run_with_actors_waits_for_its_cluster_with_a_reason(people: People) -
     Worker.objects.update(cluster=cluster(node("a", 16, 4)))
     position = order.queue_positions(timezone.now())[run.pk]
     assert not position.possible
-    assert position.words == (
+    assert position.text == (
         "Waiting for 8 GPUs: the cluster of worker ray@here has 4 in all; no registered cluster can ever hold this "
         "run. Launch it with less (cluster.rollout_actors, cluster.learners, and the CPUs and GPUs of each), or add "
         "nodes to the cluster"

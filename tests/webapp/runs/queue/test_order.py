@@ -185,13 +185,13 @@ def test_a_queued_run_shows_position_and_reason(people: People, run: Run) -> Non
     Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - HOUR)
     second = do_create_run(people.team, people.owner, RunConfig(), scheduling=SchedulingOptions("gpu", 2))
     found = line.queue_positions(timezone.now())
-    assert found[run.pk].words == "Waiting for a worker; none is running"
-    assert found[second.pk].words == "Waiting for a worker of class gpu; none is running"
+    assert found[run.pk].text == "Waiting for a worker; none is running"
+    assert found[second.pk].text == "Waiting for a worker of class gpu; none is running"
     assert not found[second.pk].possible
     worker("a@here", slots=2)
     third = do_create_run(people.team, people.owner, RunConfig(), scheduling=SchedulingOptions("training", 0))
     found = line.queue_positions(timezone.now())
-    assert found[third.pk].words == "2nd in the queue; 1 worker, 2 slots free"
+    assert found[third.pk].text == "2nd in the queue; 1 worker, 2 slots free"
     assert (found[third.pk].position, found[second.pk].position) == (2, 1)
 
 
@@ -201,12 +201,12 @@ def test_a_run_whose_files_are_elsewhere_names_their_worker(run: Run) -> None:
     worker("here@b", data_folder="b" * 24)
     worker("holder@a", data_folder="a" * 24, silent=900)
     found = line.queue_positions(timezone.now())[run.pk]
-    assert found.words.startswith("Waiting for worker holder@a, which has its files and is not running. Start it; or")
-    assert f"runs/{run.slug}" in found.words
+    assert found.text.startswith("Waiting for worker holder@a, which has its files and is not running. Start it; or")
+    assert f"runs/{run.slug}" in found.text
     assert not found.possible
     worker("second@a", data_folder="a" * 24, slots=3)
     found = line.queue_positions(timezone.now())[run.pk]
-    assert found.words == "1st in the queue; 1 worker, 3 slots free; its files are there and nowhere else"
+    assert found.text == "1st in the queue; 1 worker, 3 slots free; its files are there and nowhere else"
     assert found.possible
 
 
@@ -226,7 +226,7 @@ def words_of(waiting: Run) -> str:
     """The reason behind position, workers and slots."""
     found = line.queue_positions(timezone.now())[waiting.pk]
     assert found.possible
-    return found.words.split("; ", 2)[2]
+    return found.text.split("; ", 2)[2]
 
 
 MACHINE = [{"name": "Machine", "total": 24 * GIB, "free": 20 * GIB}]
@@ -246,7 +246,7 @@ def test_a_run_that_waits_for_memory_names_the_shortage(people: People) -> None:
     Worker.objects.update(memory=[MACHINE[0] | {"free": 9 * GIB}])
     assert words_of(large).endswith("has 9.0 of 24.0 GiB free; other programs use the rest")
     small = queued_run(people, 1, memory=GIB)
-    assert line.queue_positions(timezone.now())[small.pk].words == "2nd in the queue; 1 worker, 3 slots free"
+    assert line.queue_positions(timezone.now())[small.pk].text == "2nd in the queue; 1 worker, 3 slots free"
 
 
 @pytest.mark.django_db
@@ -293,7 +293,7 @@ def test_files_on_a_worker_that_cannot_take_the_run_are_named(people: People) ->
     worker("able@b", queues=["training", "gpu"], gpus=gpus, data_folder="b" * 24)
     worker("holder@a", data_folder="a" * 24)
     found = line.queue_positions(timezone.now())[run.pk]
-    assert found.words.startswith("Waiting for a worker with its files: holder@a has them, but not the devices")
+    assert found.text.startswith("Waiting for a worker with its files: holder@a has them, but not the devices")
     assert not found.possible
 
 

@@ -13,8 +13,8 @@ from webapp.runs.queue.placement import (
     WorkerCapacity,
     could_fit,
     lacks_gpus_only,
+    measure_capacity,
     reserve,
-    room_of,
 )
 
 MACHINE = WorkerCapacity(("training", "cpu"), total=16 * GIB, free=8 * GIB)
@@ -74,9 +74,9 @@ def test_a_starting_run_counts_with_its_estimated_memory() -> None:
     gpus = [{"id": "0", "name": "H", "total": 24 * GIB, "free": 23 * GIB}]
     memory = [{"name": "Machine", "total": 16 * GIB, "free": 15 * GIB}]
     held = [Allocation(("0",), 20 * GIB), Allocation((), 6 * GIB)]
-    room = room_of(["gpu"], gpus, memory, 2, held)
+    room = measure_capacity(["gpu"], gpus, memory, 2, held)
     assert (room.gpus[0].free, room.gpus[0].runs, room.free) == (4 * GIB, 1, 10 * GIB)
-    measured = room_of(["gpu"], [gpus[0] | {"free": GIB}], memory, 2, held)
+    measured = measure_capacity(["gpu"], [gpus[0] | {"free": GIB}], memory, 2, held)
     assert measured.gpus[0].free == GIB, "what others take counts too"
 
 

@@ -65,7 +65,7 @@ def test_a_team_trains_a_limited_number_of_runs(people: People, settings: Settin
     Run.objects.update(queue="training", gpus=0)
     claimed = [do_claim_next(one, timezone.now()) for _ in range(3)]
     assert [run and run.pk for run in claimed] == [first.pk, theirs.pk, None]
-    words = order.queue_positions(timezone.now())[second.pk].words
+    words = order.queue_positions(timezone.now())[second.pk].text
     assert words.endswith("; its team already trains 1 run, its maximum: it starts after one of them")
     Run.objects.filter(pk=first.pk).update(state=Run.State.FINISHED)
     again = do_claim_next(one, timezone.now())

@@ -1,4 +1,4 @@
-"""What visitors outside the team see instead of error messages: those name folders, machines and other services."""
+"""Texts for visitors outside the team in place of error messages, which name folders, machines and other services."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ TEAM_TEXTS: dict[str, dict[str, str | None]] = {
     "run_finished": {"message": ""},
     "trajectory_finished": {"error": None},
 }
-"""Event → texts for the team and what replaces them; pages leave out a notice without a message."""
+"""Event → texts for the team, and their replacements; pages leave out a notice without a message."""
 
 
-def failure_words(failure: str, *, inside: bool) -> str:
-    """The failure of a run, or general words outside the team."""
+def failure_text(failure: str, *, inside: bool) -> str:
+    """Return the failure of a run, or a general text outside the team."""
     return failure if inside or not failure else FAILURE
 
 
-def problem_words(problem: str, *, inside: bool) -> str:
-    """What is wrong with the journal, or general words outside the team."""
+def problem_text(problem: str, *, inside: bool) -> str:
+    """Return the problem of the journal, or a general text outside the team."""
     return problem if inside or not problem else UNREADABLE
 
 
 @lru_cache(maxsize=16)
 def public_frame(text: str) -> str:
-    """A frame of journal events without the texts for the team; the newest frames are kept for the other sockets.
+    """Return a frame of journal events without texts for the team. Cached for the other sockets.
 
-    Every frame is parsed: it holds the journal's own bytes, whose spaces and escapes a search would miss.
+    Every frame is parsed: it contains the journal's bytes, whose spaces and escapes a search would miss.
     """
     frame, changed = json.loads(text), False
     for event in frame["events"]:

@@ -12,7 +12,7 @@ from tests.webapp import journal_builder
 from tests.webapp.page_requests import Visitors, who
 from trainer.journal import events as journal
 from webapp.ingest.tailer import JournalTailer
-from webapp.runs import public_words
+from webapp.runs import public_texts
 from webapp.runs.models import EventBatch, Run
 from webapp.trajectories.models import ShareLink, Trajectory
 
@@ -64,20 +64,20 @@ def test_pages_and_api_name_the_reason_to_the_team_only(failed: Run, who: Visito
             assert SECRET not in text_of(response), address
     link = ShareLink.objects.create(trajectory=played, author=None)
     shared = json.loads(text_of(who.viewer.get(f"/s/{link.token}/export/json")))
-    assert shared["error"] == public_words.FAILURE
+    assert shared["error"] == public_texts.FAILURE
     page = who.anonymous.get(f"/runs/{failed.slug}/").content.decode()
     assert "visible to the run&#x27;s team only" in page
 
 
 def test_frames_keep_every_event_but_not_its_message(failed: Run) -> None:
     texts = list(EventBatch.objects.filter(run=failed).order_by("first_seq").values_list("frame", flat=True))
-    public = [public_words.public_frame(text) for text in texts]
+    public = [public_texts.public_frame(text) for text in texts]
     assert SECRET in "".join(texts)
     assert SECRET not in "".join(public)
     before, after = ([event for text in group for event in json.loads(text)["events"]] for group in (texts, public))
     assert [(event["seq"], event["type"]) for event in before] == [(event["seq"], event["type"]) for event in after]
     plain = '{"type":"events","first":1,"last":1,"events":[{"type":"turn"}]}'
-    assert public_words.public_frame(plain) is plain
+    assert public_texts.public_frame(plain) is plain
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,6 @@ def test_frames_keep_every_event_but_not_its_message(failed: Run) -> None:
 )
 def test_frames_are_read_however_their_json_is_written(event: str) -> None:
     text = f'{{"type":"events","first":1,"last":1,"events":[{event}]}}'
-    public = public_words.public_frame(text)
+    public = public_texts.public_frame(text)
     assert SECRET not in public
     assert json.loads(public)["events"][0]["seq"] == 1
