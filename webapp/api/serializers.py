@@ -17,7 +17,7 @@ from webapp.runs.public_texts import failure_text, problem_text
 from webapp.runs.queue.order import queue_positions
 from webapp.teams.access import role_in_team
 from webapp.trajectories.models import ShareLink, Trajectory
-from webapp.trajectories.serialize import worst_mark_of
+from webapp.trajectories.serialize import worst_mark_name
 
 
 def run_out(request: HttpRequest, run: Run) -> RunOut:
@@ -137,7 +137,7 @@ def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> Tr
         "true_claims": trajectory.true_claims,
         "false_claims": trajectory.false_claims,
         "false_claim_kinds": trajectory.false_claim_kinds,
-        "worst_mark": worst_mark_of(trajectory),
+        "worst_mark": worst_mark_name(trajectory),
         "first_mistake_turn": trajectory.first_mistake_turn,
         "kept": trajectory.group.kept,
         "lost_at": trajectory.lost_at,

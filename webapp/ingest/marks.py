@@ -74,7 +74,7 @@ def do_judge(attempts: QuerySet[Trajectory], seconds: float | None = None) -> in
         for attempt in read:
             puzzle_set = (attempt.run_id, attempt.group.environment, attempt.group.suite)
             if puzzle_set not in limits:
-                limits[puzzle_set] = limits_of(attempt)
+                limits[puzzle_set] = get_limits(attempt)
             _store(attempt, _judge(attempt, limits[puzzle_set]))
             count += 1
             if end is not None and time.monotonic() >= end:

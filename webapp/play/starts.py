@@ -19,7 +19,7 @@ from trainer.config.evaluation import EvaluationConfig
 from trainer.config.removed import stored_config
 from trainer.seeds import Purpose, derive
 from webapp.runs.inputs import allowed_inputs
-from webapp.trajectories.mistakes.budgets import budgets_of, settings_of
+from webapp.trajectories.mistakes.budgets import get_budgets, get_settings
 from webapp.trajectories.models import Trajectory
 
 PROMPTS = EvaluationConfig().prompts
@@ -83,7 +83,7 @@ def variant_of(user: Any, name: str, slug: str) -> str:
         config = stored_config(trajectory.run.config)
     except ValidationError:
         return ""
-    return str(settings_of(config, name, trajectory.group.suite).get("id", ""))
+    return str(get_settings(config, name, trajectory.group.suite).get("id", ""))
 
 
 def requested_start(query: QueryDict) -> str:
@@ -144,10 +144,10 @@ def of_trajectory(trajectory: Trajectory, spec: EnvSpec) -> Start:
         config = stored_config(trajectory.run.config)
     except ValidationError:
         raise NoSuchStart("This attempt is of a run of another version, whose settings are unknown here.") from None
-    settings = settings_of(config, name, trajectory.group.suite)
+    settings = get_settings(config, name, trajectory.group.suite)
     if allowed_inputs.names_files(name, settings):
         raise NoSuchStart("This puzzle comes from a file on the worker, which the site cannot read.")
-    budgets = budgets_of(config, spec, name, trajectory.group.suite)
+    budgets = get_budgets(config, spec, name, trajectory.group.suite)
     return Start(name, f"of={trajectory.slug}", trajectory.group.seed, *budgets, settings=settings, of=trajectory.slug)
 
 

@@ -13,7 +13,7 @@ from webapp.runs.models import Run
 from webapp.teams import access
 from webapp.teams.models import Membership
 from webapp.trajectories.observation_images import MIN_SHOWN_SIDE, shown_size
-from webapp.trajectories.sharing.public import outcome_of
+from webapp.trajectories.sharing.public import outcome_text
 from webapp.trajectories.turn_text import extra_text, folded_parts, problem_label, response_text
 
 register = template.Library()
@@ -24,7 +24,7 @@ register.filter("points", formatting.points)
 register.filter("whole", formatting.whole)
 register.filter("duration", formatting.duration)
 register.filter("fixed", formatting.number)
-register.filter("outcome", outcome_of)
+register.filter("outcome", outcome_text)
 register.filter("response_text", response_text)
 register.filter("folded_parts", folded_parts)
 register.filter("problem_label", problem_label)

@@ -50,7 +50,7 @@ def do_share_trajectory(
 
 
 def do_revoke_share(share: ShareLink, by: User | None = None) -> Removal | None:
-    """Revoke the link at once. Returns what undoes it; None if it was revoked before."""
+    """Revoke the link at once. Returns the removal that can be undone; None if it was revoked before."""
     run, links = share.trajectory.run, ShareLink.objects.filter(pk=share.pk, revoked_at__isnull=True)
     name = f"the share link of “{run.title}”"
     removal = do_remove(links, team=run.team, by=by, name=name, role=Membership.Role.MEMBER)
@@ -59,7 +59,7 @@ def do_revoke_share(share: ShareLink, by: User | None = None) -> Removal | None:
 
 
 def do_revoke_shares_of_run(run: Run, by: User | None = None) -> tuple[int, Removal | None]:
-    """Revoke all open links to the run's trajectories at once. Returns their number, and what undoes it."""
+    """Revoke all open links to the run's trajectories at once. Returns their number, and the removal to undo."""
     links = ShareLink.objects.open(timezone.now()).filter(trajectory__run=run)
     name = f"all share links of “{run.title}”"
     removal = do_remove(links, team=run.team, by=by, name=name, role=Membership.Role.MEMBER)

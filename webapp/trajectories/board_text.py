@@ -6,7 +6,7 @@ from typing import Any
 
 
 def board_text(board: dict[str, Any]) -> str:
-    """The board line by line; empty if there is none."""
+    """Return the board line by line; empty if there is none."""
     match board.get("kind"):
         case "grid":
             return "\n".join(board["rows"])

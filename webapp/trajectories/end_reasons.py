@@ -1,4 +1,4 @@
-"""How an attempt ended, as one code: solved, the reason it was lost, or what ran out."""
+"""End of an attempt as one code: solved, the reason it was lost, or the budget that ran out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FILLERS = {"the", "and", "not", "with", "into", "for", "box", "out"}
 
 
 def end_reason(end: str, success: bool | None, lost_at: Mapping[str, Any] | None, error: str | None) -> str:
-    """The code of an ended attempt, from its closing event. The reason it was lost precedes what ran out afterwards."""
+    """Return the code of an ended attempt from its closing event. A reason of a loss precedes budgets that ran out."""
     if success:
         return SOLVED
     if end == "interrupted":
@@ -53,17 +53,22 @@ def end_reason(end: str, success: bool | None, lost_at: Mapping[str, Any] | None
 
 
 def end_columns(event: TrajectoryFinished) -> dict[str, Any]:
-    """The closing event with its code, as the ingest writes it."""
+    """Return the closing event with its code, as the ingest writes it."""
     data = event.model_dump()
     return data | {"end_reason": end_reason(event.end, event.success, data["lost_at"], event.error)}
 
 
 def suggested(text: str) -> list[str]:
-    """Codes whose label or words contain a word of the search text, such as “corner”; at most four."""
-    asked = {word for word in re.findall(r"[^\W_]+", text.lower()) if len(word) > 2} - _FILLERS
-    found = []
+    """Return at most four codes whose label or synonyms contain a word of the search text, such as “corner”."""
+    search_words = {word for word in re.findall(r"[^\W_]+", text.lower()) if len(word) > 2} - _FILLERS
+    codes = []
     for code, words in _WORDS.items():
         known = words.split()
-        if any(word.startswith(start) or start.startswith(word) for word in known if len(word) > 3 for start in asked):
-            found.append(code)
-    return found[:4]
+        if any(
+            word.startswith(start) or start.startswith(word)
+            for word in known
+            if len(word) > 3
+            for start in search_words
+        ):
+            codes.append(code)
+    return codes[:4]

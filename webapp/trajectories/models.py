@@ -63,11 +63,11 @@ class Group(models.Model):
 
 class TrajectoryQuerySet(models.QuerySet["Trajectory"]):
     def visible_to(self, user: User | AnonymousUser) -> TrajectoryQuerySet:
-        """Trajectories of the runs that the user may read."""
+        """Return trajectories of the runs that the user may read."""
         return self.filter(readable_by(user, "run__"))
 
     def current(self) -> TrajectoryQuerySet:
-        """Trajectories not replaced by a later attempt."""
+        """Return trajectories not replaced by a later attempt."""
         return self.filter(superseded=False)
 
 
@@ -83,7 +83,7 @@ class Trajectory(models.Model):
         UNKNOWN = "unknown", "Ended, success not known"
 
     COUNTED = (Status.SUCCESS, Status.FAILED)
-    """Attempts that success rates count: others were cut short by a pause, or their trainer states no success."""
+    """Attempts counted by success rates: others were interrupted by a pause, or their success is unknown."""
     ENDED = (*COUNTED, Status.INTERRUPTED, Status.UNKNOWN)
 
     class WorstMark(models.IntegerChoices):
@@ -173,7 +173,7 @@ class Trajectory(models.Model):
 
     @property
     def success(self) -> bool | None:
-        """Whether it was solved; None while it is played, if it was interrupted, and if it is not known."""
+        """True if it was solved; None while it is played, if it was interrupted, or if it is unknown."""
         return self.status == self.Status.SUCCESS if self.status in self.COUNTED else None
 
     @property
@@ -224,7 +224,7 @@ class TokenArrays(models.Model):
 
 class ShareLinkQuerySet(models.QuerySet["ShareLink"]):
     def open(self, now: datetime) -> ShareLinkQuerySet:
-        """Links that are neither revoked nor expired."""
+        """Return links that are neither revoked nor expired."""
         return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now), revoked_at__isnull=True)
 
 

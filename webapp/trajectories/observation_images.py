@@ -29,7 +29,7 @@ from webapp.trajectories.positions import Position
 
 FORMATS: dict[MediaType, str] = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
 _SECOND_PICTURES = "MPO"
-"""Pillow's name of a JPEG that further pictures follow, as telephones write; browsers show the first."""
+"""Pillow's format of a JPEG with further pictures, as phones write it; browsers show the first one."""
 DAMAGED = (
     OSError,
     SyntaxError,
@@ -41,31 +41,31 @@ DAMAGED = (
     struct.error,
     zlib.error,
 )
-"""What Pillow raises for files that are no images, or end too early."""
+"""Exceptions of Pillow for files that are not images, or end too early."""
 SHOWN_BOX = (480, 260)
-"""Width and height in CSS pixels of an image next to a state, at most; as in static/js/board/observation_images.js."""
+"""Maximum width and height in CSS pixels of an image next to a state; see static/js/board/observation_images.js."""
 MIN_SHOWN_SIDE = 160
-"""Images whose sides are shorter, such as frames of games, are shown at a whole multiple of their size."""
+"""Images with shorter sides, such as frames of games, are shown at an integer multiple of their size."""
 
 Images = Mapping[str, Image.Image]
 """Decoded images by their SHA-256, for drawings."""
 NO_IMAGES: Images = {}
 DRAWN_BOARDS = {"grid", "arms", "page"}
-"""Kinds of boards that drawings show although there is an image: they are sharper at that size, and bear marks."""
+"""Kinds of boards that are drawn even if there is an image: they are sharper at that size, and can show marks."""
 MAX_DRAWN_SIDE = 550
-"""Side of a preview's board in pixels: decoded images are kept no larger, as an animation may hold a hundred."""
+"""Side of a preview's board in pixels. Decoded images are not kept larger: an animation may contain a hundred."""
 
 MAX_COMPRESSED_TEXT = 8 * 1024
-"""Bytes of all compressed texts of a PNG."""
+"""Maximum bytes of all compressed texts of a PNG."""
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 class ImageRefused(ValueError):
-    """An image that the site does not keep. The message says why, for its sender."""
+    """An image that the site does not accept. The message tells its sender the reason."""
 
 
 def check_image(data: bytes, sha256: str, media_type: MediaType) -> ObservationImage:
-    """Facts of an image that was sent, once it was decoded. Raises ImageRefused."""
+    """Decode an image that was sent, and return its facts. Raises ImageRefused."""
     kind = FORMATS[media_type]
     if len(data) > MAX_IMAGE_BYTES:
         raise ImageRefused(
@@ -98,7 +98,7 @@ def check_image(data: bytes, sha256: str, media_type: MediaType) -> ObservationI
 
 
 def _compressed_text(data: bytes) -> int:
-    """Bytes of the compressed texts of a PNG, which may stand for a thousand times as many; 0 for other files."""
+    """Return the bytes of a PNG's compressed texts, which may expand a thousand times; 0 for other files."""
     total, at = 0, len(PNG_SIGNATURE)
     if not data.startswith(PNG_SIGNATURE):
         return 0
@@ -112,7 +112,7 @@ def _compressed_text(data: bytes) -> int:
 
 
 def _check_size(width: int, height: int) -> None:
-    """Before anything is decoded: a few kilobytes may stand for gigabytes of pixels."""
+    """Raise ImageRefused for large images before they are decoded: a few kilobytes may contain gigabytes of pixels."""
     if max(width, height) > MAX_IMAGE_SIDE or width * height > MAX_IMAGE_PIXELS:
         raise ImageRefused(
             f"The image has {width:,} × {height:,} pixels. At most {MAX_IMAGE_SIDE:,} a side and "
@@ -121,7 +121,7 @@ def _check_size(width: int, height: int) -> None:
 
 
 def is_stored(run: Run, image: ObservationImage) -> bool:
-    """Whether the site has the image. Raises the errors of the storage."""
+    """Return True if the site has the image. Raises the storage's exceptions."""
     storage, path = object_storage.configured_storage(), image_path(image.sha256, image.media_type)
     if storage is not None:
         return bool(storage.exists(f"{run.slug}/{path}"))
@@ -129,7 +129,7 @@ def is_stored(run: Run, image: ObservationImage) -> bool:
 
 
 def store_image(run: Run, image: ObservationImage, data: bytes) -> None:
-    """Keep a checked image with its run; the same content again changes nothing. Raises the errors of the storage."""
+    """Store a checked image with its run; the same content again changes nothing. Raises the storage's exceptions."""
     storage, path = object_storage.configured_storage(), image_path(image.sha256, image.media_type)
     if storage is not None:
         object_storage.save_file(storage, run.slug, path, data)
@@ -139,7 +139,7 @@ def store_image(run: Run, image: ObservationImage, data: bytes) -> None:
 
 
 def find_image(trajectory: Trajectory, sha256: str) -> ObservationImage | None:
-    """The image of that hash, if a turn of the trajectory refers to it: a link to one shows no other."""
+    """Return the image with that hash if a turn of the trajectory refers to it: a share link shows no other."""
     turns = trajectory.turns.filter(event__images__contains=[{"sha256": sha256}])
     for images in turns.values_list("event__images", flat=True)[:1]:
         return ObservationImage.model_validate(next(image for image in images if image["sha256"] == sha256))
@@ -147,7 +147,7 @@ def find_image(trajectory: Trajectory, sha256: str) -> ObservationImage | None:
 
 
 def read_image(run: Run, image: ObservationImage) -> bytes | None:
-    """The file; None if it was never sent, or the storage does not answer."""
+    """Return the file; None if it was never sent, or the storage is unavailable."""
     storage, path = object_storage.configured_storage(), image_path(image.sha256, image.media_type)
     if storage is not None:
         try:
@@ -163,16 +163,16 @@ def read_image(run: Run, image: ObservationImage) -> bytes | None:
 
 
 def referenced_images(run: Run) -> set[str]:
-    """Hashes of the images that turns of the run refer to."""
+    """Return the hashes of the images to which turns of the run refer."""
     turns = Turn.objects.filter(trajectory__run=run, event__images__isnull=False)
     lists = turns.values_list("event__images", flat=True).iterator(chunk_size=1000)
     return {image["sha256"] for images in lists for image in images or ()}
 
 
 def delete_images(run: Run, keep: Container[str]) -> Iterator[tuple[str, int]]:
-    """Delete the images of a run but those in `keep`. Yields hash and bytes of each file once it is deleted.
+    """Delete the images of a run except those in `keep`. Yields hash and bytes of each file once it is deleted.
 
-    Raises the errors of the storage, after which a further call deletes the rest.
+    Raises the storage's exceptions, after which a further call deletes the rest.
     """
     storage = object_storage.configured_storage()
     if storage is not None:
@@ -191,7 +191,7 @@ def delete_images(run: Run, keep: Container[str]) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class ImageFile:
-    """A file in the folder of a run, with the hash and type that its name states."""
+    """A file in the folder of a run, with the hash and the type from its name."""
 
     path: str
     sha256: str
@@ -200,7 +200,7 @@ class ImageFile:
 
 
 def images_in(folder: UntrustedFolder) -> list[ImageFile]:
-    """Files of images in the folder of a run."""
+    """Return the image files in the folder of a run."""
     kinds = {f".{image_path('', kind).rpartition('.')[2]}": kind for kind in FORMATS}
     files = []
     for name, facts in folder.list_files(IMAGES_FOLDER).files.items():
@@ -211,7 +211,7 @@ def images_in(folder: UntrustedFolder) -> list[ImageFile]:
 
 
 def shown_size(width: int, height: int) -> tuple[int, int]:
-    """Width and height at which a page shows an image of so many pixels, before it is enlarged."""
+    """Return width and height at which a page shows an image of that size, before it is enlarged."""
     longest = max(width, height)
     if longest < MIN_SHOWN_SIDE:
         factor: float = max(1, min(SHOWN_BOX[0] // width, SHOWN_BOX[1] // height))
@@ -221,7 +221,7 @@ def shown_size(width: int, height: int) -> tuple[int, int]:
 
 
 def observed(position: Position) -> ObservationImage | None:
-    """The first image of the position's turn, for drawings; None where its board is drawn in any case."""
+    """Return the first image of the position's turn, for drawings; None if its board is drawn instead."""
     images = (position.turn_data or {}).get("images")
     if not images or position.board.get("kind") in DRAWN_BOARDS:
         return None
@@ -229,7 +229,7 @@ def observed(position: Position) -> ObservationImage | None:
 
 
 def decoded_images(run: Run, shown: Iterable[Position]) -> Images:
-    """Images of the positions that are to be drawn. Those that were never sent, or are damaged, are left out."""
+    """Return the images to draw for the positions, without those that were never sent or are damaged."""
     facts = {image.sha256: image for position in shown if (image := observed(position)) is not None}
     decoded = {sha256: _decode(read_image(run, image), image) for sha256, image in facts.items()}
     return {sha256: image for sha256, image in decoded.items() if image is not None}

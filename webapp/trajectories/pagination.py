@@ -45,11 +45,11 @@ SORTS: dict[str, Combinable] = {
 }
 """Sort keys; a leading "-" is descending. Ties are ordered by primary key."""
 KNOWN = {"reward": Q(rewarded=True)}
-"""Sorts in which rows without a value stand last in both directions → condition of those that have one."""
+"""Sorts in which rows without a value come last in both directions → condition on rows with a value."""
 
 
 def stands_last(sort: str) -> Combinable:
-    """1 for rows that stand last in a sort, a name of SORTS, because they have no value; 0 for the others."""
+    """Return 1 for rows that come last in a sort (a name of SORTS) because they have no value, and 0 for others."""
     return _ranked(KNOWN[sort]) if sort in KNOWN else Value(0, output_field=IntegerField())
 
 
@@ -71,7 +71,7 @@ class Page:
 
 @dataclass(frozen=True)
 class _Place:
-    """Position of a row in an order, and whether the page follows or precedes it; `value` None: a row without one."""
+    """Position of a row in an order; `behind`: the page follows the row. `value` is None for rows without one."""
 
     value: Any
     pk: int
@@ -99,7 +99,7 @@ class _Place:
 
 
 def _beyond(at: _Place, *, upwards: bool) -> Q:
-    """The rows beyond the place among those that have a value, or among those that have none as it does."""
+    """Return a condition on the rows beyond the place, among the rows with a value or among those without."""
     if at.value is None:
         return Q(pk__gt=at.pk) if at.behind else Q(pk__lt=at.pk)
     tie = Q(sort_key=at.value) & (Q(pk__lte=at.pk) if at.behind else Q(pk__gte=at.pk))
@@ -107,7 +107,7 @@ def _beyond(at: _Place, *, upwards: bool) -> Q:
 
 
 def page(queryset: TrajectoryQuerySet, sort: str, cursor: str | None = None, size: int = 50) -> Page:
-    """The page at the cursor, or the first. `sort` is a name of SORTS, with "-" for descending. Raises BadCursor."""
+    """Return the page at the cursor, or the first. `sort`: a name of SORTS, or "-" and a name. Raises BadCursor."""
     descending = sort.startswith("-")
     at = _Place.read(cursor, sort) if cursor else None
     backwards = at is not None and not at.behind
@@ -115,7 +115,7 @@ def page(queryset: TrajectoryQuerySet, sort: str, cursor: str | None = None, siz
     rows = queryset.annotate(sort_key=SORTS[name])
     known = KNOWN.get(name)
     parts = [rows if known is None else rows.filter(known)]
-    if known is not None:  # a statement of its own, for the index of the rows before
+    if known is not None:  # a separate statement, for the index of the preceding rows
         parts.append(queryset.exclude(known).annotate(sort_key=Value(None, output_field=FloatField())))
     if at is not None:
         here = 1 if at.value is None else 0
@@ -135,6 +135,6 @@ def page(queryset: TrajectoryQuerySet, sort: str, cursor: str | None = None, siz
     def place(item: Trajectory, behind: bool) -> str:
         return _Place(item.sort_key, item.pk, behind).cursor(sort)  # type: ignore[attr-defined]
 
-    behind = bool(items) and (more or backwards)
-    before = bool(items) and (more if backwards else at is not None)
-    return Page(items, place(items[-1], True) if behind else None, place(items[0], False) if before else None)
+    has_next = bool(items) and (more or backwards)
+    has_previous = bool(items) and (more if backwards else at is not None)
+    return Page(items, place(items[-1], True) if has_next else None, place(items[0], False) if has_previous else None)

@@ -1,7 +1,7 @@
 """Positions of a trajectory: each turn's start, then each of its actions; mirrors static/js/player/positions.js.
 
 Turns and actions are 0-based here and 1-based in URLs, where action 0 is the turn's start. Other trainers' runs often
-have no boards: then the board is the state of the turn as text, unless an image takes its place.
+have no boards: then the board is the state of the turn as text, unless there is an image.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Position:
 
 
 def positions(played: Data) -> list[Position]:
-    """All positions in order; without turns, the initial state alone."""
+    """Return all positions in order; without turns, only the initial state."""
     board: Data = played["board"]
     line: list[Position] = []
     for turn in played["turns"]:
@@ -47,13 +47,13 @@ def _shown_board(played: Data, turn: Data, board: Data) -> Data:
 
 
 def position_at(line: list[Position], turn: int, action: int) -> Position:
-    """The position, or the nearest one before it."""
-    before = [step for step in line if (step.turn, step.action) <= (turn, action)]
-    return before[-1] if before else line[0]
+    """Return the position, or the nearest one before it."""
+    earlier = [step for step in line if (step.turn, step.action) <= (turn, action)]
+    return earlier[-1] if earlier else line[0]
 
 
 def key_position(played: Data) -> tuple[int, int]:
-    """The most informative position for one picture: that of the verdict, the turn that lost it, or the last turn."""
+    """Return the most informative position for one picture: the verdict, the turn that lost it, or the last turn."""
     verdict = played.get("verdict")
     if verdict:
         return verdict["turn"], verdict["action"]
@@ -64,13 +64,13 @@ def key_position(played: Data) -> tuple[int, int]:
 
 
 def requested_position(query: Mapping[str, str]) -> tuple[int, int] | None:
-    """The 0-based position in a query such as `turn=2&action=3`; None without one."""
+    """Return the 0-based position in a query such as `turn=2&action=3`; None without one."""
     turn, action = _count(query.get("turn")), _count(query.get("action"))
     return None if turn is None else (max(1, turn) - 1, (action or 0) - 1)
 
 
 def position_query(turn: int, action: int) -> str:
-    """Query string of a position's permalink."""
+    """Return the query string of a position's permalink."""
     return f"?turn={turn + 1}" + (f"&action={action + 1}" if action >= 0 else "")
 
 

@@ -13,11 +13,11 @@ from webapp.trajectories.models import Trajectory
 
 _JOURNAL_FIELDS = ("type", "seq", "time", "trajectory", "frame")  # the last is for the page of the policy input
 MAX_TURNS_LENGTH = 16 * 1024 * 1024
-"""Characters of JSON of the turns that are read of one trajectory: more would fill the memory of the web process."""
+"""Maximum characters of JSON read of one trajectory's turns: more would fill the memory of the web process."""
 
 
 def turn_events(trajectory: Trajectory) -> list[dict[str, Any]]:
-    """The trajectory's turn events in order, up to MAX_TURNS_LENGTH together."""
+    """Return the trajectory's turn events in order, up to MAX_TURNS_LENGTH in total."""
     length = Length(Cast("event", TextField()))
     together = Window(Sum(length), order_by=F("number").asc())
     turns = trajectory.turns.annotate(together=together).filter(together__lte=MAX_TURNS_LENGTH)
@@ -25,7 +25,7 @@ def turn_events(trajectory: Trajectory) -> list[dict[str, Any]]:
 
 
 def outcome_data(trajectory: Trajectory) -> dict[str, Any]:
-    """Outcome of the trajectory; all null while it is being played."""
+    """Return the outcome of the trajectory; all null while it is being played."""
     over = trajectory.finished_seq is not None
     return {
         "success": trajectory.success,
@@ -36,7 +36,7 @@ def outcome_data(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def turn_data(event: Mapping[str, Any]) -> dict[str, Any]:
-    """A turn event for readers: without its place in the journal, with null for rewards that were not recorded."""
+    """Return a turn event for readers: without journal fields, with null for rewards that were not recorded."""
     data = {name: value for name, value in event.items() if name not in _JOURNAL_FIELDS}
     if data.get("terms") == {}:
         data["reward"] = None
@@ -44,17 +44,17 @@ def turn_data(event: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
-def worst_mark_of(trajectory: Trajectory) -> str | None:
-    """Its worst mark: none, inaccuracy, mistake, blunder or unknown; None until it has been judged."""
+def worst_mark_name(trajectory: Trajectory) -> str | None:
+    """Return its worst mark: none, inaccuracy, mistake, blunder or unknown; None until it has been judged."""
     return None if trajectory.worst_mark is None else Trajectory.WorstMark(trajectory.worst_mark).name.lower()
 
 
 def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """A trajectory in the player's format: initial state, turns, outcome.
+    """Return a trajectory in the player's format: initial state, turns, outcome.
 
-    `turns`: its turn events in order, if already fetched. `turns_left_out`: how many of them are beyond what is read.
-    `turns_not_stored`: how many lines of turns were longer than the site reads.
-    `recorded`: it is of another trainer's run, of which the player shows what was sent. Select its group and run.
+    `turns`: its turn events in order, if already loaded. `turns_left_out`: number of turns beyond MAX_TURNS_LENGTH.
+    `turns_not_stored`: number of turns that were longer than the site reads.
+    `recorded`: True for another trainer's run, of which the player shows what was sent. Select its group and run.
     """
     shown = [turn_data(event) for event in (turn_events(trajectory) if turns is None else turns)]
     stored = trajectory.turns.count() if trajectory.turn_count > len(shown) else len(shown)
@@ -74,6 +74,6 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
 
 
 def player_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """The same with the marks of its mistakes and the verdict; select its group and run with it."""
+    """Return the trajectory's data with marks and verdict; select its group and run with it."""
     data = trajectory_data(trajectory, turns)
     return data | judged(trajectory, data)

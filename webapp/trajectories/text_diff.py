@@ -11,11 +11,11 @@ from itertools import accumulate
 from typing import Any, Literal
 
 PAIR_STEPS = 2_000_000
-"""Work for one pair of texts: characters and compared words (about 0.2 s). Beyond it, both are shown as they are."""
+"""Work for one pair of texts: characters and compared words (about 0.2 s). Beyond it, both texts are shown unmarked."""
 PAGE_STEPS = 10_000_000
 """Work for all pairs of two trajectories."""
 MAX_PAIRS = 200
-"""Pairs of turns of a page."""
+"""Maximum number of pairs of turns on a page."""
 
 Kind = Literal["same", "gone", "new"]
 
@@ -74,34 +74,34 @@ class TurnPair:
 
     @property
     def compared(self) -> bool:
-        """Whether words are marked; otherwise a comparison was given up."""
+        """True if differences are marked, False if the comparison was given up."""
         return self.thought.compared and self.answer.compared
 
     @property
     def same_state(self) -> bool:
-        """Whether both turns began with the same state."""
+        """True if both turns began with the same state."""
         return self.left is not None and self.right is not None and self.left.get("state") == self.right.get("state")
 
 
 def compare_turns(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[TurnPair]:
-    """The first MAX_PAIRS pairs of the turns of two trajectories, each given by its turn events in order.
+    """Return the first MAX_PAIRS pairs of the turns of two trajectories, each given by its turn events in order.
 
     Once PAGE_STEPS are used up, the remaining texts that differ are not compared.
     """
     steps = PAGE_STEPS
     result = []
     for number in range(min(MAX_PAIRS, max(len(left), len(right)))):
-        one = left[number] if number < len(left) else None
-        other = right[number] if number < len(right) else None
+        left_event = left[number] if number < len(left) else None
+        right_event = right[number] if number < len(right) else None
         texts = []
         for what in ("thought", "answer"):
-            texts.append(word_diff(_text_of(one, what), _text_of(other, what), min(steps, PAIR_STEPS)))
+            texts.append(word_diff(_get_text(left_event, what), _get_text(right_event, what), min(steps, PAIR_STEPS)))
             steps -= texts[-1].steps
-        result.append(TurnPair(number, one, other, *texts))
+        result.append(TurnPair(number, left_event, right_event, *texts))
     return result
 
 
-def _text_of(event: Mapping[str, Any] | None, what: str) -> str:
+def _get_text(event: Mapping[str, Any] | None, what: str) -> str:
     if event is None:
         return ""
     if what == "thought" and not event.get("thought") and not event.get("format_valid", True):
@@ -110,7 +110,7 @@ def _text_of(event: Mapping[str, Any] | None, what: str) -> str:
 
 
 def word_diff(left: str, right: str, limit: int = PAIR_STEPS) -> Text:
-    """Word diff. Spaces are not words, so that different line breaks are no difference.
+    """Compare two texts word by word. Spaces do not count, so that line breaks make no difference.
 
     Texts that would take more than `limit` steps are not compared.
     """
@@ -120,32 +120,32 @@ def word_diff(left: str, right: str, limit: int = PAIR_STEPS) -> Text:
         return Text([DiffPiece("gone", left)] if left else [DiffPiece("new", right)])
     uncompared = Text([DiffPiece("gone", left), DiffPiece("new", right)], compared=False, steps=limit)
     steps = len(left) + len(right)
-    if steps > limit:  # before the words are looked for
+    if steps > limit:  # before the texts are split
         return uncompared
-    one, other = _words(left), _words(right)
-    matcher = _LimitedMatcher([word.strip() for word in one], [word.strip() for word in other], limit - steps)
+    first, second = _split_words(left), _split_words(right)
+    matcher = _LimitedMatcher([word.strip() for word in first], [word.strip() for word in second], limit - steps)
     try:
         blocks = matcher.get_matching_blocks()
     except _TooDifferent:
         return uncompared
-    return Text(_pieces(one, other, blocks), steps=limit - matcher.rest)
+    return Text(_pieces(first, second, blocks), steps=limit - matcher.rest)
 
 
 class _TooDifferent(Exception):
-    """The comparison needs more steps than it may take."""
+    """The comparison needs more steps than allowed."""
 
 
 class _LimitedMatcher(SequenceMatcher[str]):
-    """Counts the words that it compares. Raises _TooDifferent."""
+    """A SequenceMatcher that counts the compared words. Raises _TooDifferent."""
 
     def __init__(self, first: list[str], second: list[str], limit: int) -> None:
         super().__init__(None, first, second, autojunk=False)
         occurrences = Counter(second)
-        self._steps = [0, *accumulate(1 + occurrences[word] for word in first)]  # to look for the words before each
+        self._steps = [0, *accumulate(1 + occurrences[word] for word in first)]  # steps for the words before each
         self.rest = limit
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
-        """As SequenceMatcher does, which asks for parts of the texts again and again."""
+        """Find a match and count its steps; SequenceMatcher calls this repeatedly for parts of the texts."""
         self.rest -= self._steps[-1 if ahi is None else ahi] - self._steps[alo]
         if self.rest < 0:
             raise _TooDifferent
@@ -153,7 +153,7 @@ class _LimitedMatcher(SequenceMatcher[str]):
 
 
 def _pieces(one: Sequence[str], other: Sequence[str], blocks: Sequence[tuple[int, int, int]]) -> list[DiffPiece]:
-    """Pieces of both texts, given the positions and lengths of their equal stretches; the last one is empty."""
+    """Return the pieces of both texts from the positions and lengths of their equal parts; the last one is empty."""
     pieces: list[DiffPiece] = []
     a = c = 0
     for start, other_start, length in blocks:
@@ -167,8 +167,8 @@ def _pieces(one: Sequence[str], other: Sequence[str], blocks: Sequence[tuple[int
     return [piece for piece in pieces if piece.text]
 
 
-def _words(text: str) -> list[str]:
-    """Words, each with the space after it; punctuation around a word is separate. Together they are the text."""
+def _split_words(text: str) -> list[str]:
+    """Split a text into words, each with the space after it; punctuation around a word is separate."""
     if not text.strip():
-        return [text]  # the expression would look for a word from every space on
+        return [text]  # the expression would search for a word from every space
     return re.findall(r"\s*+(?:\w++|[^\w\s]++)\s*+", text)

@@ -1,4 +1,4 @@
-"""Data of the token view: text and numbers of each token, or the reason why there are none."""
+"""Data of the token view: text and numbers of each token, or the reason why they are missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.trajectories.turn_text import folded_parts
 
 SETTING = "journal.tokens"
 MAX_TOKENS = 200_000
-"""Tokens of a trajectory that are sent to a browser, about 90 bytes each."""
+"""Maximum number of tokens of a trajectory that are sent to a browser, about 90 bytes each."""
 UNLEARNED = {
     "evaluation": "No advantages: evaluations are not used for learning.",
     "dropped": "No advantages: the filter dropped this group.",
@@ -27,8 +27,8 @@ NO_ENTROPIES = (
 )
 
 
-def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
-    """Data of the token view:
+def get_token_data(trajectory: Trajectory) -> dict[str, Any]:
+    """Return the data of the token view:
 
     turns       [{turn, tokens: [{text, id, p, logprob, entropy, advantage}]}]; entropy, advantage null where unknown
     note        reason for missing tokens, entropies or advantages; "" if complete
@@ -50,9 +50,9 @@ def tokens_of(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def count_folded(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, Any]:
-    """Set `folded_tokens` of the turns in the player's data: tokens of each part of a response that is shown folded.
+    """Set `folded_tokens` of the turns in the player's data: the number of tokens in each folded part of a response.
 
-    Turns without such parts, and trajectories without token data, remain as they are. Returns the data.
+    Turns without folded parts, and trajectories without token data, are not changed. Returns the data.
     """
     turns = data["turns"] if trajectory.run.recorded is None else []
     parts = {number: folded for number, turn in enumerate(turns) if (folded := folded_parts(turn))}
@@ -121,12 +121,12 @@ def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[
 
 
 def _rounded(value: float) -> float:
-    """The value rounded to four significant digits, the precision of half floats."""
+    """Return the value rounded to four significant digits, the precision of half floats."""
     return float(f"{value:.4g}")
 
 
 def missing_reason(trajectory: Trajectory) -> str:
-    """Reason why a trajectory has no token data, and what to do about it."""
+    """Return the reason why a trajectory has no token data, and a remedy."""
     if trajectory.run.recorded is not None:
         return "The trainer of this run recorded no tokens."
     keep = trajectory.run.config.get("journal", {}).get("tokens")

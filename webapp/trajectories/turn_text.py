@@ -1,4 +1,4 @@
-"""Texts that players show of a turn: the parts of a response besides its thought and actions, and further fields.
+"""Texts of a turn in players: the parts of a response besides its thought and actions, and further fields.
 
 static/js/ui/turn_text.js does the same.
 """
@@ -21,20 +21,20 @@ _OPENED = re.compile(r"<think>\s*$")
 _CLOSED = re.compile(r"^\s*</think>")
 _LINE_ENDS = "\r\n"
 MAX_EXTRA = 8000
-"""Characters of further fields that a page shows; as in static/js/ui/turn_text.js."""
+"""Maximum number of characters of further fields on a page; as in static/js/ui/turn_text.js."""
 
 
 def response_text(turn: Mapping[str, Any]) -> str:
-    """The whole response without what the turn shows elsewhere.
+    """Return the response without the parts that the turn shows elsewhere.
 
-    Left out are the thought with its tags, lines that are the text of a call, and a response that is the name of the
-    only action. White space within the text is kept.
+    Left out are the thought with its tags, lines with the text of a call, and a response that is the name of the only
+    action. White space within the text is kept.
     """
     text: str = turn.get("response") or ""
     thought, actions = turn.get("thought") or "", turn.get("actions") or []
     if thought:
-        before, found, after = text.partition(thought)
-        text = _OPENED.sub("", before) + _CLOSED.sub("", after) if found else text
+        head, match, tail = text.partition(thought)
+        text = _OPENED.sub("", head) + _CLOSED.sub("", tail) if match else text
     for action in actions:
         if action.get("call"):
             text = f"\n{text}\n".replace(f"\n{action['text']}\n", "\n", 1)[1:-1]
@@ -44,9 +44,9 @@ def response_text(turn: Mapping[str, Any]) -> str:
 
 
 def extra_text(extra: Mapping[str, Any] | None, actions: Iterable[Mapping[str, Any]] = ()) -> str:
-    """Further fields that a recorder added, as indented JSON; empty without any.
+    """Return further fields that a recorder added, as indented JSON; empty without any.
 
-    Of a turn with `actions`, tool calls that these show are left out.
+    With `actions`, tool calls that the actions show are left out.
     """
     called = any(action.get("call") for action in actions)
     fields = {name: value for name, value in (extra or {}).items() if not called or name != "tool_calls"}
@@ -59,7 +59,7 @@ def extra_text(extra: Mapping[str, Any] | None, actions: Iterable[Mapping[str, A
 
 
 def _as_in_scripts(value: Any) -> Any:
-    """The value with numbers as scripts write them: 1 and not 1.0."""
+    """Return the value with numbers in JavaScript's notation: 1 and not 1.0."""
     if isinstance(value, dict):
         return {name: _as_in_scripts(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -68,19 +68,19 @@ def _as_in_scripts(value: Any) -> Any:
 
 
 def problem_label(turn: Mapping[str, Any]) -> str:
-    """What the problem of a turn is about: its format where that was judged not valid, else its answer."""
+    """Return the subject of the turn's problem: its format if it was judged invalid, or else its answer."""
     return "Format" if turn.get("format_valid") is False else "Answer"
 
 
 @dataclass(frozen=True)
 class FoldedPart:
-    """Part of a response that a turn shows folded, as written.
+    """Part of a response that a turn shows folded.
 
     Attributes:
         start, end: in code points of the response; white space at the ends is left out.
-        place: where it is, in words, such as "after the answer".
-        text: of the response.
-        label: summary with its length, in tokens where they are known, else in characters.
+        place: description of its position, such as "after the answer".
+        text: text of the part.
+        label: summary with its length, in tokens if they are known, or else in characters.
     """
 
     start: int
@@ -91,11 +91,11 @@ class FoldedPart:
 
 
 def folded_parts(turn: Mapping[str, Any]) -> list[FoldedPart]:
-    """Parts of a response of our own trainer that neither the thought nor the actions of its turn show.
+    """Return the parts of our trainer's response that neither the thought nor the actions of its turn show.
 
-    These are text between thought and answer, actions beyond the limit of a turn, and text after the answer; everything
-    after the thought where no answer was read. There are none where the turn shows the whole response. `folded_tokens`
-    of the turn, where present, has the number of tokens of each part.
+    These are text between thought and answer, actions beyond the limit of a turn, and text after the answer; without an
+    answer, everything after the thought. There are none if the turn shows the whole response. `folded_tokens` of the
+    turn, if present, has the number of tokens of each part.
     """
     response: str = turn.get("response") or ""
     known: list[int] = turn.get("folded_tokens") or []
@@ -112,7 +112,7 @@ def folded_parts(turn: Mapping[str, Any]) -> list[FoldedPart]:
 
 
 def _unshown(turn: Mapping[str, Any], response: str) -> list[tuple[int, int, str]]:
-    """Start, end and place of each part, in the order of the response."""
+    """Return (start, end, place) of each part, in the order of the response."""
     thought, actions = turn.get("thought") or "", turn.get("actions") or []
     if not thought and turn.get("format_valid") is False:
         return []
@@ -139,7 +139,7 @@ def _unshown(turn: Mapping[str, Any], response: str) -> list[tuple[int, int, str
 
 
 def _end_of_actions(response: str, begin: int, end: int, count: int) -> int:
-    """Where the first `count` actions of an answer end: `end` if it has no more. Stray tags are no actions."""
+    """Return the end of the first `count` actions of an answer: `end` if it has no more. Stray tags are not actions."""
     at = begin
     for piece in response[begin:end].split(_ACTION_SEPARATOR):
         if _TAG.sub("", piece).strip():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.webapp.javascript import evaluate
-from webapp.trajectories.render.view import fit, view_of
+from webapp.trajectories.render.view import fit, get_view
 
 ROOM = {"kind": "grid", "theme": "sokoban", "rows": ["######", "######", "#  $.#", "#@ ###", "######", "######"]}
 LAKE = {"kind": "grid", "theme": "frozen_lake", "rows": ["@  ", " O ", "  G"]}
@@ -23,7 +23,7 @@ VIEWS = [(ROOM, (0.5, 1.5, 5, 3)), (LAKE, (-0.5, -0.5, 4, 4)), (WALLS, (-0.5, -0
 
 @pytest.mark.parametrize(("board", "view"), VIEWS, ids=["room", "lake", "walls", "garden"])
 def test_pages_and_pictures_crop_outer_walls_alike(board: dict[str, Any], view: tuple[float, ...]) -> None:
-    cropped = view_of(board)
+    cropped = get_view(board)
     assert (cropped.x, cropped.y, cropped.width, cropped.height) == view
     ground = evaluate("board/board.js", "parseGrid(data).ground", board)
     x, y, width, height = view
@@ -32,7 +32,7 @@ def test_pages_and_pictures_crop_outer_walls_alike(board: dict[str, Any], view: 
 
 def test_a_trajectory_keeps_its_view_while_pieces_move() -> None:
     moved = ROOM | {"rows": ["######", "######", "#  @*#", "#  ###", "######", "######"]}
-    assert view_of(moved) == view_of(ROOM)
+    assert get_view(moved) == get_view(ROOM)
 
 
 def test_cells_that_a_claim_names_are_never_cropped() -> None:

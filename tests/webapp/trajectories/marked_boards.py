@@ -9,7 +9,7 @@ import envs
 from tests.webapp.trajectories.scripted_attempt import played
 from webapp.trajectories.mistakes.budgets import Limits
 from webapp.trajectories.mistakes.judge import find_marks, verdict
-from webapp.trajectories.mistakes.steps import steps_of
+from webapp.trajectories.mistakes.steps import judge_actions
 
 BUDGETS = Limits(turns=10, actions_per_turn=3, actions=20)
 
@@ -19,7 +19,7 @@ def judged(environment: str, turns: list[list[str]], seed: int = 3) -> dict[str,
     env = envs.make(environment)
     env.reset(seed=seed)
     data = played(env, turns)
-    steps = list(steps_of(data, environment, BUDGETS))
+    steps = list(judge_actions(data, environment, BUDGETS))
     marks = find_marks(steps)
     found = verdict(data, steps, marks, BUDGETS)
     return data | {"marks": [asdict(mark) for mark in marks], "verdict": asdict(found) if found else None}

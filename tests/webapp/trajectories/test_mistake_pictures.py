@@ -13,11 +13,11 @@ from PIL import Image, ImageColor
 from tests.webapp.trajectories import marked_boards
 from tests.webapp.trajectories.scripted_attempt import BUDGETS, LOCKED, played, sokoban
 from webapp.trajectories.mistakes.judge import find_marks, verdict
-from webapp.trajectories.mistakes.steps import steps_of
+from webapp.trajectories.mistakes.steps import judge_actions
 from webapp.trajectories.positions import key_position, position_at, positions
 from webapp.trajectories.render.animation import MARK_MS, VERDICT_MS, animate
 from webapp.trajectories.render.board import draw_board
-from webapp.trajectories.render.card import Caption, draw_preview, judgement_of
+from webapp.trajectories.render.card import Caption, draw_preview, get_judgement
 from webapp.trajectories.render.mistake_label import fault_line, marked_text
 from webapp.trajectories.render.mistake_mark import overlay
 from webapp.trajectories.render.palette import LIGHT
@@ -29,7 +29,7 @@ SIDE = 360
 @pytest.fixture
 def data() -> dict[str, Any]:
     found = played(sokoban(), LOCKED)
-    steps = list(steps_of(found, "Sokoban", BUDGETS))
+    steps = list(judge_actions(found, "Sokoban", BUDGETS))
     marks = find_marks(steps)
     judged = verdict(found, steps, marks, BUDGETS)
     assert judged is not None
@@ -55,7 +55,7 @@ def test_the_board_has_a_red_frame_and_an_arrow_of_the_better_move(data: dict[st
 
 def test_the_preview_opens_at_the_verdict_and_writes_it_in_red(data: dict[str, Any]) -> None:
     position = position_at(positions(data), *key_position(data))
-    card = draw_preview(position, CAPTION, judgement_of(data))
+    card = draw_preview(position, CAPTION, get_judgement(data))
     assert count(card, "bad_wash") > 10_000
     assert count(draw_preview(position, CAPTION), "bad_wash") < 1_000
 
@@ -77,7 +77,7 @@ def test_an_animation_marks_mistakes_in_time_and_keeps_the_outcome_for_the_end(d
 @pytest.mark.parametrize("name", ["bandit", "countdown", "shop"])
 def test_boards_without_cells_show_what_was_chosen_and_what_was_better(name: str) -> None:
     data = getattr(marked_boards, name)()
-    judgement = judgement_of(data)
+    judgement = get_judgement(data)
     (place, mark) = list(judgement.marks.items())[-1]
     board = mark.get("before", position_at(positions(data), *place).board)
     plain, marked = draw_board(board, SIDE), draw_board(board, SIDE, None, mark)
@@ -91,19 +91,19 @@ def test_boards_without_cells_show_what_was_chosen_and_what_was_better(name: str
 
 def test_a_page_is_drawn_as_it_was_when_the_decision_was_made() -> None:
     data = marked_boards.shop()
-    (place, mark) = list(judgement_of(data).marks.items())[-1]
+    (place, mark) = list(get_judgement(data).marks.items())[-1]
     after = position_at(positions(data), *place).board
     assert after["title"] == "Thank you for your order"
     assert mark["played"] in str(mark["before"]["sections"])
     caption = Caption("WebShop", "bought another product", False, "iteration 3", 3)
-    card = np.asarray(draw_preview(position_at(positions(data), *place), caption, judgement_of(data)))
+    card = np.asarray(draw_preview(position_at(positions(data), *place), caption, get_judgement(data)))
     wanted = np.asarray(draw_board(mark["before"], 550, None, mark))
     assert (card[100:500, 100:500] == wanted[60:460, 60:460]).all()
 
 
 def test_what_the_picture_of_a_page_does_not_show_stands_at_its_end() -> None:
     data = marked_boards.shop()
-    (_, mark) = list(judgement_of(data).marks.items())[-1]
+    (_, mark) = list(get_judgement(data).marks.items())[-1]
     shown = draw_board(mark["before"], SIDE, None, mark)
     elsewhere = draw_board(mark["before"], SIDE, None, {**mark, "better": ["click[no such link]"]})
     end = (0, SIDE - 30, SIDE, SIDE)

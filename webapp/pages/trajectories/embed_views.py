@@ -15,9 +15,9 @@ from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.positions import requested_position
 from webapp.trajectories.serialize import player_data
-from webapp.trajectories.sharing.embeds import link_of, oembed_response
+from webapp.trajectories.sharing.embeds import find_link_by_address, oembed_response
 from webapp.trajectories.sharing.public import shared_data
-from webapp.trajectories.sharing.share_links import find_link, link_address, start_of, start_query
+from webapp.trajectories.sharing.share_links import find_link, link_address, start_position, start_query
 from webapp.trajectories.sharing.view_count import count_view
 
 THEMES = ("light", "dark")
@@ -35,7 +35,7 @@ def embed(request: HttpRequest, token: str) -> HttpResponse:
     else:
         theme = request.GET.get("theme", "")
         address = link_address(request, link)
-        start = start_query(start_of(link, request.GET))
+        start = start_query(start_position(link, request.GET))
         context = player_context(link.trajectory, shared_data(link.trajectory)) | {
             "start": start,
             "tokens_address": reverse("shared-tokens", args=[link.token]),
@@ -80,7 +80,7 @@ def oembed(request: HttpRequest) -> HttpResponse:
         return _oembed_json({"error": "The parameter url is required: the URL of a share link."}, 400)
     if request.GET.get("format", "json") != "json":
         return _oembed_json({"error": "Only format=json is supported."}, 501)
-    target = link_of(request, address)
+    target = find_link_by_address(request, address)
     if target is None:
         return _oembed_json({"error": MISSING}, 404)
     try:

@@ -14,7 +14,7 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import requested_position
 from webapp.trajectories.render.drawing_queue import BUSY, RETRY_AFTER, DrawingBusy
 from webapp.trajectories.render.preview import drawing_key, nearest_position, preview
-from webapp.trajectories.sharing.share_links import find_link, start_of
+from webapp.trajectories.sharing.share_links import find_link, start_position
 
 MAX_AGE = 300
 """Cache lifetime in seconds: the longest time that a revoked link's pictures remain visible."""
@@ -26,7 +26,7 @@ def shared_picture(request: HttpRequest, token: str) -> HttpResponse:
     link = find_link(token)
     if link is None:
         return gone(request)
-    response = _picture(request, link.trajectory, start_of(link, request.GET))
+    response = _picture(request, link.trajectory, start_position(link, request.GET))
     if response.status_code != 503:
         response["Cache-Control"] = f"public, max-age={MAX_AGE}"
     return private(response, link)

@@ -81,7 +81,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
     if link is None:
         return gone(request)
     data = shared_data(link.trajectory)
-    start = start_of(link, request.GET)
+    start = start_position(link, request.GET)
     address = link_address(request, link)
     context = (
         player_context(link.trajectory, data)

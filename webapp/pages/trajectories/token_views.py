@@ -11,7 +11,7 @@ from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.sharing.share_links import find_link
-from webapp.trajectories.token_view import tokens_of
+from webapp.trajectories.token_view import get_token_data
 
 
 @account_optional
@@ -33,4 +33,4 @@ def shared_tokens(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _answer(trajectory: Trajectory) -> HttpResponse:
-    return JsonResponse(tokens_of(trajectory), json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})
+    return JsonResponse(get_token_data(trajectory), json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})

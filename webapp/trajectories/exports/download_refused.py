@@ -1,8 +1,8 @@
-"""The refusal of a download, apart from the exports: their libraries take 50 MB of each process that imports them."""
+"""Refusal of a download, in a module without the exports, whose libraries take 50 MB of each process."""
 
 
 class DownloadRefused(Exception):
-    """The download is not possible. `status`: of the HTTP response."""
+    """The download is not possible. `status` is the status of the HTTP response."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

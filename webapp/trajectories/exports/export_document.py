@@ -23,9 +23,9 @@ Event = Mapping[str, Any]
 
 
 def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: bool = False) -> dict[str, Any]:
-    """The trajectory without its ids inside the team. `events`: its turn events of the journal, in order.
+    """Return the trajectory without its ids inside the team. `events` are its turn events of the journal, in order.
 
-    `inside`: whether the reader is in the run's team; others read general words instead of an error.
+    `inside`: True if the reader is in the run's team; others get a general text in place of an error.
     """
     group = trajectory.group
     return {
@@ -49,7 +49,7 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
         "true_claims": trajectory.true_claims,
         "false_claims": trajectory.false_claims,
         "false_claim_kinds": trajectory.false_claim_kinds,
-        "worst_mark": worst_mark_of(trajectory),
+        "worst_mark": worst_mark_name(trajectory),
         "first_mistake_turn": trajectory.first_mistake_turn,
         "error": failure_text(trajectory.error, inside=inside) or None,
         "group_mean": group.mean,
@@ -64,24 +64,24 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
 
 
 def _extras(trajectory: Trajectory) -> dict[str, Any]:
-    """What a recorder added to the trajectory and its group, such as names of files; of our own trainer nothing."""
+    """Return the fields that a recorder added to the trajectory and its group, such as file names."""
     extras = {"group_extra": trajectory.group.extra, "extra": trajectory.extra}
     return {name: value for name, value in extras.items() if value}
 
 
 def document(trajectory: Trajectory, events: Iterable[Event], run: str, *, inside: bool) -> dict[str, Any]:
-    """The document for readers of the run, with the ids to find it again. `run`: slug of the run.
+    """Return the document for readers of the run, with the ids to find it again. `run` is the slug of the run.
 
-    `inside`: as of shared_document().
+    `inside`: see shared_document().
     """
-    place = {"run": run, "id": trajectory.slug, "key": trajectory.key, "attempt": trajectory.attempt}
+    identity = {"run": run, "id": trajectory.slug, "key": trajectory.key, "attempt": trajectory.attempt}
     shared = shared_document(trajectory, events, inside=inside)
     head = {name: shared.pop(name) for name in ("format", "version")}
-    return head | place | shared
+    return head | identity | shared
 
 
 def transcript(trajectory: Trajectory, events: Iterable[Event]) -> str:
-    """Transcript: every state, thought, answer and reward."""
+    """Return a transcript: every state, thought, answer and reward."""
     group = trajectory.group
     lines = [
         f"{group.environment}, {when_of(trajectory)}",

@@ -29,16 +29,16 @@ from webapp.trajectories.models import Trajectory, TrajectoryQuerySet, Turn
 from webapp.trajectories.serialize import MAX_TURNS_LENGTH
 
 ROW_GROUP = 250
-"""Trajectories in memory at a time, at most."""
+"""Maximum number of trajectories in memory at a time."""
 PAGE_LENGTH = 8 * 1024 * 1024
-"""Characters of JSON of turns in memory at a time, and those of one more trajectory."""
+"""Maximum characters of JSON of turns in memory at a time, not counting one further trajectory."""
 TURNS_READ = 200
-"""Turns read at a time; the ingest limits the size of each."""
+"""Number of turns read at a time; the ingest limits the size of each."""
 CSV_BATCH_SIZE = 2_000
 SAMPLE = 200
-"""Trajectories whose turns are measured to estimate the size of an export."""
+"""Number of trajectories whose turns are measured to estimate the size of an export."""
 DOCUMENT_BYTES = 1_500
-"""Fields of a document besides prompt and turns."""
+"""Estimated size of a document without prompt and turns."""
 METRIC_BATCH_SIZE = 20_000
 
 MARK: dict[str, Feature] = {
@@ -97,9 +97,9 @@ METRICS = pa.schema(
 
 @dataclass(frozen=True)
 class Export:
-    """What is exported of a run: its current trajectories, or those that filters find.
+    """The trajectories to export from a run: its current ones, or those selected by filters.
 
-    `inside`: whether the reader is in the run's team, as for all exports of a run.
+    `inside`: True if the reader is in the run's team.
     """
 
     run: Run
@@ -108,8 +108,10 @@ class Export:
 
 
 def documents(export: Export) -> Iterator[list[dict[str, Any]]]:
-    """The trajectories as documents, in pages, in the order of playing. A page has at most ROW_GROUP trajectories, and
-    ends with the one at which its turns reach PAGE_LENGTH."""
+    """Yield the trajectories as documents, in pages, in the order of playing.
+
+    A page has at most ROW_GROUP trajectories, and ends at the trajectory with which its turns reach PAGE_LENGTH.
+    """
     chosen = export.trajectories.select_related("group").order_by("pk")
     last = 0
     while read := list(chosen.filter(pk__gt=last)[:ROW_GROUP]):
@@ -126,7 +128,7 @@ def documents(export: Export) -> Iterator[list[dict[str, Any]]]:
 
 
 def _with_turns(trajectories: list[Trajectory]) -> Iterator[tuple[Trajectory, list[dict[str, Any]], int]]:
-    """Each trajectory with its turn events up to MAX_TURNS_LENGTH, and their length as JSON."""
+    """Yield each trajectory with its turn events up to MAX_TURNS_LENGTH, and their length as JSON."""
     turns = _turn_texts([trajectory.pk for trajectory in trajectories])
     waiting = next(turns, None)
     for trajectory in trajectories:
@@ -145,13 +147,13 @@ def _with_turns(trajectories: list[Trajectory]) -> Iterator[tuple[Trajectory, li
 
 
 def _number(digits: str) -> int | float:
-    """PostgreSQL writes large floats of JSON as integers, which Arrow converts up to 64 bits only."""
+    """Parse an integer; PostgreSQL writes large floats of JSON as integers, and Arrow converts 64 bits only."""
     value = int(digits)
     return float(value) if 2**63 <= abs(value) < 10**308 else value
 
 
 def _turn_texts(trajectories: list[int]) -> Iterator[tuple[int, str, list[dict[str, Any]] | None]]:
-    """The turn events of trajectories as JSON texts, with their marks; a limited number in memory."""
+    """Yield the turn events of trajectories as JSON texts, with their marks; few are in memory at a time."""
     turns = Turn.objects.filter(trajectory__in=trajectories).order_by("trajectory_id", "number")
     rows = turns.values_list("trajectory_id", Cast("event", TextField()), "marks", "number")
     after = Q()
@@ -165,7 +167,7 @@ def _turn_texts(trajectories: list[int]) -> Iterator[tuple[int, str, list[dict[s
 
 
 def estimated_bytes(trajectories: TrajectoryQuerySet) -> int:
-    """About how large the export of these is as JSON lines, from the number of turns and the length of some of them."""
+    """Estimate the size of an export as JSON lines, from the number of turns and the length of a sample."""
     counted = trajectories.aggregate(count=Count("pk"), turns=Sum("turn_count"), first=Min("pk"), last=Max("pk"))
     if not counted["count"]:
         return 0
@@ -179,19 +181,19 @@ def estimated_bytes(trajectories: TrajectoryQuerySet) -> int:
 
 
 def json_lines(export: Export) -> Iterator[bytes]:
-    """One document per line."""
+    """Yield one document per line."""
     for page in documents(export):
         lines = [json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in page]
         yield ("\n".join(lines) + "\n").encode()
 
 
 def parquet(export: Export) -> Iterator[bytes]:
-    """One row per trajectory with nested turns; each page is a row group."""
+    """Yield a Parquet file with one row per trajectory and nested turns; each page is a row group."""
     return _parquet(([_row(item) for item in page] for page in documents(export)), TRAJECTORIES)
 
 
 def trajectories_csv(export: Export) -> Iterator[bytes]:
-    """One line per trajectory, without its turns, prompt and boards."""
+    """Yield one line per trajectory, without its turns, prompt and boards."""
     yield (",".join(CSV_COLUMNS) + "\r\n").encode()
     chosen = export.trajectories.select_related("group").order_by("pk")
     last = 0
@@ -209,12 +211,12 @@ def trajectories_csv(export: Export) -> Iterator[bytes]:
 
 
 def metrics_parquet(export: Export) -> Iterator[bytes]:
-    """One row per metric and iteration."""
+    """Yield a Parquet file with one row per metric and iteration."""
     return _parquet(metric_points(export.run), METRICS)
 
 
 def metrics_csv(export: Export) -> Iterator[bytes]:
-    """The same as comma-separated values."""
+    """Yield the metrics as comma-separated values."""
     yield (",".join(METRICS.names) + "\r\n").encode()
     for page in metric_points(export.run):
         text = io.StringIO()
@@ -223,7 +225,7 @@ def metrics_csv(export: Export) -> Iterator[bytes]:
 
 
 def metric_points(run: Run) -> Iterator[list[dict[str, Any]]]:
-    """Metric points by name and iteration, in pages."""
+    """Yield pages of metric points, ordered by name and iteration."""
     points = MetricPoint.objects.filter(run=run).order_by("name", "iteration").values(*METRICS.names)
     after = Q()
     while page := list(points.filter(after)[:METRIC_BATCH_SIZE]):
@@ -234,7 +236,7 @@ def metric_points(run: Run) -> Iterator[list[dict[str, Any]]]:
 
 
 def journal(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The journal up to its last complete line."""
+    """Yield the journal up to its last complete line."""
     rest = b""
     for block in blocks:
         block = rest + block

@@ -13,18 +13,18 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""The type is one of three that was checked, and opened on its own the file is still nothing but an image."""
+"""The type is one of three that was checked, and a browser that opens the file sees only an image."""
 
 
 def image_response(request: HttpRequest, trajectory: Trajectory, sha256: str) -> HttpResponse | None:
-    """The image of that hash as its type was checked; None if no turn refers to it, or the file was not sent."""
+    """Return the image with that hash and its checked type; None if no turn refers to it, or the file is missing."""
     image = find_image(trajectory, sha256)
     if image is None:
         return None
     tag = f'"{sha256}"'
     unchanged = get_conditional_response(request, etag=tag)
     if isinstance(unchanged, HttpResponse):
-        for name, value in _HEADERS.items():  # a cache replaces those that it has kept
+        for name, value in _HEADERS.items():  # a cache replaces the headers that it has stored
             unchanged[name] = value
         return unchanged
     data = read_image(trajectory.run, image)

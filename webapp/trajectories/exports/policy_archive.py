@@ -28,12 +28,12 @@ logger = logging.getLogger(__name__)
 
 
 def policy_archive(run: Run, iteration: int) -> Iterator[bytes] | None:
-    """A tar archive in blocks: the model folder, then card, curve and settings; None without that checkpoint."""
+    """Return a tar archive in blocks: the model folder, then card, curve and settings; None without that checkpoint."""
     return run_files.model(run, iteration, lambda: card_files(run, iteration))
 
 
 def card_files(run: Run, iteration: int) -> dict[str, bytes]:
-    """The card's files by name; none where the run's settings are not those of this version."""
+    """Return the card's files by name; none if the run's settings are not valid in this version."""
     try:
         facts = _facts(run, iteration)
     except (ValidationError, ValueError) as error:
@@ -46,7 +46,7 @@ def card_files(run: Run, iteration: int) -> dict[str, bytes]:
 
 
 def _facts(run: Run, iteration: int) -> RunFacts:
-    """The run up to the checkpoint, from the database: its journal may be long, or on another machine."""
+    """Return the facts of the run up to the checkpoint from the database: its journal may be long, or elsewhere."""
     start = events.RunStarted(
         attempt=max(1, run.attempt),
         from_iteration=0,
@@ -80,7 +80,7 @@ def _facts(run: Run, iteration: int) -> RunFacts:
 
 
 def _versions(run: Run) -> dict[str, str]:
-    """Versions and commit with which the run began, from the first line of its journal; empty if that is not here."""
+    """Return versions and commit of the run from the first line of its journal; empty if it is not here."""
     try:
         with run_files.open_file(run, JOURNAL_FILE) as file:
             start = json.loads(file.readline(MAX_FIRST_LINE))
@@ -94,7 +94,7 @@ _TURN: TypeAdapter[events.Turn] = TypeAdapter(events.Turn)
 
 
 def _sample(run: Run, iteration: int) -> RecordedTrajectory | None:
-    """As `model_card.choose_sample`: of the newest iteration a solved one, of an evaluation, in many turns."""
+    """Choose a sample like `model_card.choose_sample`: newest, solved, of an evaluation, with many turns."""
     ended = Trajectory.objects.current().filter(
         run=run, iteration__lte=iteration, status__in=Trajectory.COUNTED, error=""
     )

@@ -1,4 +1,4 @@
-"""Downloads of a whole run: its trajectories, metrics or journal, with the site's limit of their size."""
+"""Downloads of a whole run: its trajectories, metrics or journal, up to the site's maximum size."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _FORMATS: dict[str, tuple[ExportFunction, str, str]] = {
     "metrics.csv": (export_run.metrics_csv, "text/csv; charset=utf-8", "metrics.csv"),
 }
 OF_TRAJECTORIES = {"parquet", "jsonl", "csv"}
-"""Exports that the explorer's filters restrict."""
+"""Exports to which the explorer's filters apply."""
 WITH_TURNS = {"parquet", "jsonl"}
-"""Exports whose size is estimated before the first byte: others are small."""
+"""Exports with an estimate of their size before the first byte; the others are small."""
 
 
 class ExportTooLarge(Exception):
-    """An export grew beyond the limit although its estimate was below it."""
+    """An export grew beyond the maximum although its estimate was below it."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Download:
 
 
 def run_download(run: Run, kind: str, trajectories: TrajectoryQuerySet, *, inside: bool) -> Download:
-    """Trajectories or metrics of a run, in one of the formats of KINDS but the journal.
+    """Return a download of trajectories or metrics, in one of the formats of KINDS but the journal.
 
     Args:
         trajectories: the run's trajectories to export.
-        inside: whether the reader is in the run's team.
+        inside: True if the reader is in the run's team.
     Raises:
-        DownloadRefused: it would be larger than the site allows.
+        DownloadRefused: the download would be larger than the site allows.
     """
     if kind in WITH_TURNS and (reason := _too_large(trajectories)):
         raise DownloadRefused(413, reason)
@@ -67,14 +67,14 @@ def run_download(run: Run, kind: str, trajectories: TrajectoryQuerySet, *, insid
 
 
 def has_journal(run: Run) -> bool:
-    """Whether journal_download() has it. Of runs that were sent, the site keeps what it read, not the file."""
+    """Return True if journal_download() has it. Files of runs that were sent to the site are not kept."""
     if run.imported:
         return UntrustedFolder(run.folder).has(JOURNAL_FILE)
     return run_files.journal(run) is not None
 
 
 def journal_download(run: Run) -> Download:
-    """The journal of a run, for members of its team. Raises DownloadRefused if it is not on this machine."""
+    """Return the journal of a run, for members of its team. Raises DownloadRefused if it is not on this machine."""
     blocks = run_files.journal(run) if has_journal(run) else None
     if blocks is None:
         raise DownloadRefused(404, "The journal of this run is not on this machine: it is where the run was trained.")
@@ -82,7 +82,7 @@ def journal_download(run: Run) -> Download:
 
 
 def _too_large(trajectories: TrajectoryQuerySet) -> str:
-    """Why they are not exported at once; empty if they may be."""
+    """Return the reason why they are not exported at once; empty if they may be."""
     limit = quota("EXPORT_MB")
     size = export_run.estimated_bytes(trajectories) / MEGABYTE if limit else 0
     if size <= limit:
@@ -95,7 +95,7 @@ def _too_large(trajectories: TrajectoryQuerySet) -> str:
 
 
 def _limited(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """The chunks up to the limit. Beyond it the connection breaks, so that no client takes a part for the whole."""
+    """Yield chunks up to the maximum size, then break the connection: no client mistakes a part for the whole."""
     limit, sent = quota("EXPORT_MB") * MEGABYTE, 0
     for chunk in chunks:
         sent += len(chunk)

@@ -21,7 +21,7 @@ from webapp.trajectories.render.drawing_queue import BUSY, DRAWINGS, DrawingBusy
 from webapp.trajectories.render.preview import caption, drawing_key
 from webapp.trajectories.serialize import turn_events
 from webapp.trajectories.sharing.public import shared_data
-from webapp.trajectories.token_view import tokens_of
+from webapp.trajectories.token_view import get_token_data
 
 TrajectoryExportKind = Literal["json", "txt", "webp", "gif"]
 KINDS: tuple[str, ...] = get_args(TrajectoryExportKind)
@@ -29,7 +29,7 @@ MAX_AGE = 300
 
 
 def readers_download(request: HttpRequest, trajectory: Trajectory, kind: str, *, inside: bool) -> HttpResponse:
-    """The file for readers of the run. `inside`: whether they are in its team. Raises DownloadRefused."""
+    """Return the file for readers of the run. `inside`: True for its team. Raises DownloadRefused."""
 
     def data() -> dict[str, Any]:
         return document(trajectory, turn_events(trajectory), trajectory.run.slug, inside=inside)
@@ -40,18 +40,18 @@ def readers_download(request: HttpRequest, trajectory: Trajectory, kind: str, *,
 def download(
     request: HttpRequest, trajectory: Trajectory, kind: str, name: str, data: Callable[[], dict[str, Any]]
 ) -> HttpResponse:
-    """A file in one of the formats of KINDS.
+    """Return a file in one of the formats of KINDS.
 
     Args:
-        name: of the file, after the name of the environment.
+        name: file name after the name of the environment.
         data: makes the document, for JSON.
     Raises:
-        DownloadRefused: an unknown format, or an animation that is too long or cannot be drawn now.
+        DownloadRefused: unknown format, or an animation that is too long or cannot be drawn now.
     """
     file = f"{trajectory.group.environment}-{name}.{kind}".lower()
     if kind == "json":
         whole = data()
-        whole |= judged(trajectory, whole) | {"tokens": tokens_of(trajectory)}
+        whole |= judged(trajectory, whole) | {"tokens": get_token_data(trajectory)}
         text = json_text(whole, indent=1)
         return _file(text, "application/json", file, download=True)
     if kind == "txt":

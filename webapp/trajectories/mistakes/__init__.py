@@ -1,1 +1,1 @@
-"""Mistakes of a trajectory: what each action cost by the environment's solver, and the verdict on a failed attempt."""
+"""Mistakes of a trajectory according to the environment's solver, and the verdict on a failed attempt."""

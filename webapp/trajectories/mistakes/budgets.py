@@ -28,30 +28,30 @@ class Limits:
 
     @property
     def total(self) -> int:
-        """Actions of an attempt with every turn filled."""
+        """Number of actions in an attempt that fills every turn."""
         return min(self.actions, self.turns * self.actions_per_turn)
 
     def left(self, turn: int, number: int, used: int) -> int:
-        """Actions that can still be executed, that one included, before action `number` of a turn; both 0-based."""
+        """Return how many actions can still be executed at action `number` of a turn, with it; both 0-based."""
         by_turns = (self.turns - turn) * self.actions_per_turn - number
         return max(0, min(self.actions - used, by_turns))
 
 
-def limits_of(trajectory: Trajectory) -> Limits | None:
-    """The limits under which it was played; None where its run's configuration is of another version."""
+def get_limits(trajectory: Trajectory) -> Limits | None:
+    """Return the limits of the attempt; None if its run's configuration is invalid in this version."""
     name, suite = trajectory.group.environment, trajectory.group.suite
     try:
         config = stored_config(trajectory.run.config)
-        settings = settings_of(config, name, suite)
-        turns, per_turn, actions = budgets_of(config, envs.spec(name, settings), name, suite)
+        settings = get_settings(config, name, suite)
+        turns, per_turn, actions = get_budgets(config, envs.spec(name, settings), name, suite)
     except (ValidationError, ValueError):
         return None
-    own = settings.get("max_steps")
-    return Limits(turns, per_turn, min(actions, own) if isinstance(own, int) else actions, settings)
+    max_steps = settings.get("max_steps")
+    return Limits(turns, per_turn, min(actions, max_steps) if isinstance(max_steps, int) else actions, settings)
 
 
-def settings_of(config: RunConfig, name: str, suite: str) -> dict[str, Any]:
-    """Settings of an environment in a run: those of the suite, of the run's environment or of its entry in the mix."""
+def get_settings(config: RunConfig, name: str, suite: str) -> dict[str, Any]:
+    """Return the environment's settings in a run, from the suite, the run's environment or its entry in the mix."""
     environment = config.environment
     if suite in config.evaluation.suites:
         settings = parse_suite(suite)[1]
@@ -63,12 +63,12 @@ def settings_of(config: RunConfig, name: str, suite: str) -> dict[str, Any]:
     return settings
 
 
-def budgets_of(config: RunConfig, spec: EnvSpec, name: str, suite: str) -> tuple[int, int, int]:
-    """Budgets of turns, of actions per turn and of actions."""
-    own: dict[str, int] = {budget: getattr(spec, budget) for budget in BUDGETS}
+def get_budgets(config: RunConfig, spec: EnvSpec, name: str, suite: str) -> tuple[int, int, int]:
+    """Return the budgets of turns, of actions per turn and of actions."""
+    budgets: dict[str, int] = {budget: getattr(spec, budget) for budget in BUDGETS}
     if suite not in config.evaluation.suites:
         if name == config.environment.name:
-            own = {budget: getattr(config.rollout, budget) for budget in BUDGETS}
+            budgets = {budget: getattr(config.rollout, budget) for budget in BUDGETS}
         elif entry := config.environment.mixed(name):
-            own = entry.budgets
-    return own["max_turns"], own["max_actions_per_turn"], own["max_actions"]
+            budgets = entry.budgets
+    return budgets["max_turns"], budgets["max_actions_per_turn"], budgets["max_actions"]

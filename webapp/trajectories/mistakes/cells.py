@@ -1,4 +1,4 @@
-"""Cells of a grid that an action is about: the player, and the box that it pushed."""
+"""Cells of a grid that an action affects: the player, and the box that it pushed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ PLAYERS, BOXES = frozenset("@+X"), frozenset("$*")
 THEMES = ("sokoban", "frozen_lake")
 
 
-def player_of(board: Board) -> Cell | None:
-    """Where the player is on a grid of a built-in theme."""
+def find_player(board: Board) -> Cell | None:
+    """Return the cell of the player on a grid of a built-in theme."""
     return next(iter(_found(board, PLAYERS)), None)
 
 
 def touched(before: Board, after: Board) -> list[list[int]]:
-    """The box that the action moved, else the player; empty where neither is known."""
+    """Return the cell of the box that the action moved, or else of the player; empty if neither is known."""
     pushed = [cell for cell in _found(after, BOXES) if cell not in _found(before, BOXES)]
     return [list(cell) for cell in pushed[:1] or _found(after, PLAYERS)[:1]]
 

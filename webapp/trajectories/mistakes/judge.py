@@ -1,4 +1,4 @@
-"""Marks of the mistakes in a trajectory, and the verdict on a failed attempt: why it was not solved, and where."""
+"""Marks of the mistakes in a trajectory, and the verdict on a failed attempt: reason and turn of the failure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from webapp.trajectories.mistakes import sentences
-from webapp.trajectories.mistakes.budgets import Limits, limits_of
-from webapp.trajectories.mistakes.cells import player_of, touched
-from webapp.trajectories.mistakes.steps import UNLIMITED, Data, JudgedAction, steps_of
-from webapp.trajectories.mistakes.values import GLYPHS, MarkClass, class_of, value_of
+from webapp.trajectories.mistakes.budgets import Limits, get_limits
+from webapp.trajectories.mistakes.cells import find_player, touched
+from webapp.trajectories.mistakes.steps import UNLIMITED, Data, JudgedAction, judge_actions
+from webapp.trajectories.mistakes.values import GLYPHS, MarkClass, classify_loss, position_value
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import START, positions
 
@@ -21,8 +21,8 @@ VerdictKind = Literal["mistake", "slip", "budget"]
 class Mark:
     """A mistake. `turn` and `action` are 0-based.
 
-    `cells`: rows and columns, from 0, of the box or player that it is about; `origin`: the player's before the action.
-    `value` and `kept` are the values of best play before and of the action; `loss` is their difference.
+    `cells`: rows and columns, from 0, of the box or player concerned; `origin`: the player's cell before the action.
+    `value` is the value of best play before the action, `kept` the value after it, and `loss` their difference.
     """
 
     turn: int
@@ -42,7 +42,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why a failed attempt was not solved, and the position that shows it; `action` −1 is the turn's start."""
+    """Reason why a failed attempt was not solved, and the position that shows it; `action` −1 is the turn's start."""
 
     kind: VerdictKind
     turn: int
@@ -51,20 +51,20 @@ class Verdict:
 
 
 def judged(trajectory: Trajectory, played: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields `marks` and `verdict` of a trajectory's data; select its group and run with it."""
-    limits = limits_of(trajectory)
-    steps = list(steps_of(played, trajectory.group.environment, limits))
+    """Return the fields `marks` and `verdict` of a trajectory's data; select its group and run with it."""
+    limits = get_limits(trajectory)
+    steps = list(judge_actions(played, trajectory.group.environment, limits))
     marks = find_marks(steps)
-    found = verdict(played, steps, marks, limits)
-    return {"marks": [asdict(mark) for mark in marks], "verdict": asdict(found) if found else None}
+    decision = verdict(played, steps, marks, limits)
+    return {"marks": [asdict(mark) for mark in marks], "verdict": asdict(decision) if decision else None}
 
 
 def find_marks(steps: Sequence[JudgedAction]) -> list[Mark]:
-    """The mistakes in order."""
+    """Return the mistakes in order."""
     marks = []
     for step in steps:
         dead_end = step.dead_end and not step.random
-        kind = class_of(step.loss, dead_end=dead_end)
+        kind = classify_loss(step.loss, dead_end=dead_end)
         if kind is None or (dead_end and step.name in step.better):
             continue
         marks.append(
@@ -80,7 +80,7 @@ def find_marks(steps: Sequence[JudgedAction]) -> list[Mark]:
                 loss=round(step.loss, 4),
                 sentence=sentences.mistake_sentence(step),
                 cells=touched(step.before, step.after),
-                origin=list(player_of(step.before) or ()),
+                origin=list(find_player(step.before) or ()),
                 dead_end=step.dead_end,
             )
         )
@@ -88,18 +88,18 @@ def find_marks(steps: Sequence[JudgedAction]) -> list[Mark]:
 
 
 def is_judged(steps: Sequence[JudgedAction], played: Data) -> bool:
-    """Whether the solver knows the value of some state, so that an attempt without marks has no mistakes."""
+    """Return True if the solver knows the value of some state, so that no marks mean no mistakes."""
     if any(step.dead_end or (step.value is not None and step.kept is not None) for step in steps):
         return True
-    return not steps and value_of(played.get("hint"), UNLIMITED) is not None
+    return not steps and position_value(played.get("hint"), UNLIMITED) is not None
 
 
 def verdict(
     played: Data, steps: Sequence[JudgedAction], marks: Sequence[Mark], limits: Limits | None
 ) -> Verdict | None:
-    """The verdict; None for an attempt that is solved, being played or interrupted, and where the solver is silent.
+    """Return the verdict; None for an attempt that was not lost, and if the solver does not know.
 
-    It is the first mistake that put success out of reach, or else bad luck, or else the budget.
+    It is the first mistake that made success impossible, or else bad luck, or else the budget.
     """
     if played.get("success") is not False or played.get("end") == "interrupted":
         return None

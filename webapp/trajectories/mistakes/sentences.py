@@ -6,42 +6,44 @@ from webapp.core.formatting import plural
 from webapp.trajectories.mistakes.steps import Data, JudgedAction
 
 SMALL = 0.05
-"""Chance of success below which no move is worth naming as the better one."""
+"""Chance of success below which no move is worth mentioning as the better one."""
 MAX_NAME = 60
 """Characters of an action in a sentence: answers may be long texts."""
 
 
 def mistake_sentence(step: JudgedAction) -> str:
-    """What was wrong with the action, and what would have been better."""
-    return f"{place_of(step)}: {_fault(step)} {_better(step)}".strip()
+    """Return a sentence about a wrong action, and the better one."""
+    return f"{turn_label(step)}: {_fault(step)} {_better(step)}".strip()
 
 
-def place_of(step: JudgedAction) -> str:
-    """The turn, with the action where the turn has several of the same name."""
+def turn_label(step: JudgedAction) -> str:
+    """Return the turn, with the action if the turn has several of the same name."""
     return f"Turn {step.turn + 1}" + (f", action {step.action + 1}" if step.named > 1 else "")
 
 
 def slip_sentence(step: JudgedAction) -> str:
-    """Of an action that was right or nearly so, and yet lost the attempt by chance."""
-    name, where = name_of(step.name), "into a hole" if _in_hole(step) else "out of play"
+    """Return a sentence about an action that was right, or nearly so, and lost the attempt by chance."""
+    name, where = action_label(step.name), "into a hole" if _in_hole(step) else "out of play"
     went, best = step.record.get("actual"), step.name in step.better
     value, kept = step.value or 0.0, step.kept or 0.0
-    rest = "" if best else f" {name_of(step.better[0])} was best: it kept {percent(value)} against {percent(kept)}."
+    rest = (
+        "" if best else f" {action_label(step.better[0])} was best: it kept {percent(value)} against {percent(kept)}."
+    )
     if not best and value < SMALL:
         rest = " No move had more than a small chance."
     if went:
         praise = "was the best move" if best else "was a fair move"
-        return f"{place_of(step)}: {name} {praise}, but the ice carried the player {str(went).lower()} {where}.{rest}"
-    return f"{place_of(step)}: {name} led {where}" + (", though no other move was better." if best else f".{rest}")
+        return f"{turn_label(step)}: {name} {praise}, but the ice carried the player {str(went).lower()} {where}.{rest}"
+    return f"{turn_label(step)}: {name} led {where}" + (", though no other move was better." if best else f".{rest}")
 
 
 def unfinished_sentence(hint: Data | None, board: Data, ran_out_of: str) -> str:
-    """Of an attempt that could still have been won; empty where the solver does not know."""
+    """Return a sentence about an attempt that could still have been won; empty if the solver does not know."""
     if hint is None or hint.get("solvable", "yes") != "yes":
         return ""
     distance, chance, kind = hint.get("distance"), hint.get("value"), board.get("kind")
     if kind == "text" and hint.get("actions"):
-        return f"The agent ran out of {ran_out_of} without the right answer: {name_of(hint['actions'][0])}."
+        return f"The agent ran out of {ran_out_of} without the right answer: {action_label(hint['actions'][0])}."
     if kind == "arms":
         return f"The agent ran out of {ran_out_of} without a pull."
     if distance:
@@ -52,30 +54,30 @@ def unfinished_sentence(hint: Data | None, board: Data, ran_out_of: str) -> str:
 
 
 def hopeless_sentence(distance: int, limit: int, board: Data) -> str:
-    """Of a puzzle that needed more actions than the agent was given."""
+    """Return a sentence about a puzzle that needs more actions than the agent was given."""
     return f"Out of reach from the start: it takes {moves(distance, board)}, and the agent had {limit}."
 
 
 def moves(count: int, board: Data) -> str:
-    """A number of actions: on grids they are called moves."""
+    """Return a number of actions, which are called moves on grids."""
     return plural(count, "move" if board.get("kind") == "grid" else "action")
 
 
 def percent(share: float) -> str:
-    """A chance in whole percent: “18%”, “under 1%”."""
+    """Return a chance in whole percent: “18%”, “under 1%”."""
     if 0 < share < 0.005:
         return "under 1%"
     return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
-def name_of(action: str) -> str:
-    """An action for a sentence; texts that are no names are quoted."""
+def action_label(action: str) -> str:
+    """Return an action for a sentence; texts that are not names are quoted."""
     short = action if len(action) <= MAX_NAME else action[: MAX_NAME - 1].rstrip() + "…"
     return short if short.replace(" ", "").isalpha() else f"“{short}”"
 
 
 def _fault(step: JudgedAction) -> str:
-    name = name_of(step.name)
+    name = action_label(step.name)
     kind = step.before.get("kind")
     if step.random:
         return _lost_chance(step, name)
@@ -106,10 +108,10 @@ def _dead_end(step: JudgedAction, name: str, reason: str) -> str:
 
 
 def _lost_chance(step: JudgedAction, name: str) -> str:
-    before, after = percent(step.value or 0.0), percent(step.kept or 0.0)
+    previous_chance, remaining_chance = percent(step.value or 0.0), percent(step.kept or 0.0)
     if not step.kept:
-        return f"{name} gave up a {before} chance of success."
-    fault = f"{name} cut the chance of success from {before} to {after}"
+        return f"{name} gave up a {previous_chance} chance of success."
+    fault = f"{name} cut the chance of success from {previous_chance} to {remaining_chance}"
     return f"{fault}, and the player fell into a hole." if step.dead_end and _in_hole(step) else f"{fault}."
 
 
@@ -130,7 +132,7 @@ def _better(step: JudgedAction) -> str:
     if not step.better:
         return ""
     kind = step.before.get("kind")
-    best = name_of(step.better[0])
+    best = action_label(step.better[0])
     distance = (step.hint_before or {}).get("distance")
     if kind == "text" and (distance or 0) <= 1:  # else a call of a tool comes first
         return f"A correct answer: {best}."

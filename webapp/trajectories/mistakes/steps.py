@@ -1,4 +1,4 @@
-"""Executed actions of a trajectory with what the solver knew before and after each of them."""
+"""Executed actions of a trajectory with the solver's knowledge before and after each of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 from envs import registry
 from envs.base import Board
 from webapp.trajectories.mistakes.budgets import Limits
-from webapp.trajectories.mistakes.values import value_of
+from webapp.trajectories.mistakes.values import position_value
 
 Data = Mapping[str, Any]
 UNLIMITED = 1_000_000
-"""Actions left of an attempt whose budgets are unknown: enough for any puzzle."""
+"""Actions left in an attempt with unknown budgets: enough for any puzzle."""
 _BOARD: TypeAdapter[Board] = TypeAdapter(Board)
 
 
@@ -25,13 +25,13 @@ class JudgedAction:
 
     Attributes:
         turn, action: 0-based.
-        named: how many executed actions of the turn have the same name.
+        named: number of executed actions of the turn with the same name.
         before, after: boards; hint_before and hint_after: the solver's hints there.
         left: actions that could still be executed, this one included.
-        value: of the state before, for best play; None where the solver does not know.
-        kept: value that the action left: with random dynamics its expectation, whatever happened then.
+        value: value of the state before, for best play; None if the solver does not know.
+        kept: value after the action; with random dynamics its expectation, whatever happened then.
         better: the best actions before it, best first.
-        random: whether the values are chances, under random dynamics.
+        random: True if the values are chances, under random dynamics.
     """
 
     turn: int
@@ -55,19 +55,19 @@ class JudgedAction:
 
     @property
     def loss(self) -> float:
-        """Lost value; 0 where the solver does not know, and for the best action."""
+        """Lost value; 0 if the solver does not know, and for the best action."""
         if self.value is None or self.kept is None or self.name in self.better:
             return 0.0
         return max(0.0, self.value - self.kept)
 
     @property
     def dead_end(self) -> bool:
-        """Whether success became impossible with the state after it."""
+        """True if the action made success impossible."""
         return _unsolvable(self.hint_after) and not _unsolvable(self.hint_before)
 
 
-def steps_of(played: Data, environment: str, limits: Limits | None) -> Iterator[JudgedAction]:
-    """The executed actions in order. `played`: see trajectory_data()."""
+def judge_actions(played: Data, environment: str, limits: Limits | None) -> Iterator[JudgedAction]:
+    """Yield the executed actions in order. `played`: see trajectory_data()."""
     board, hint = played["board"], played.get("hint")
     used = 0
     for turn in played["turns"]:
@@ -86,7 +86,7 @@ def steps_of(played: Data, environment: str, limits: Limits | None) -> Iterator[
                 kept = chances.get(str(record.get("name")))
                 better = tuple(name for name, chance in chances.items() if chance >= best - 1e-9)
             else:
-                value, kept = value_of(hint, left), value_of(hint_after, left - 1)
+                value, kept = position_value(hint, left), position_value(hint_after, left - 1)
                 better = tuple((hint or {}).get("actions") or ())
             yield JudgedAction(
                 turn=turn["turn"],

@@ -1,7 +1,7 @@
-"""Value of a position for an agent with limited actions, and the class of an action by the value that it lost.
+"""Value of a position for an agent with limited actions, and the class of an action by its lost value.
 
-The classes are those of chess sites, which compare win chances before and after a move. This module is the one place of
-the thresholds; docs/player.md explains them.
+The classes are those of chess sites, which compare win chances before and after a move. The thresholds are defined only
+here; docs/player.md explains them.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Literal
 
 MarkClass = Literal["inaccuracy", "mistake", "blunder"]
 THRESHOLDS: tuple[tuple[float, MarkClass], ...] = ((0.3, "blunder"), (0.2, "mistake"), (0.1, "inaccuracy"))
-"""Lost value from which an action is of a class, the worst class first."""
+"""Smallest lost value of each class, the worst class first."""
 GLYPHS: Mapping[MarkClass, str] = {"inaccuracy": "?!", "mistake": "?", "blunder": "??"}
 HALVING = 2.0
-"""Spare actions that halve the doubt whether the agent still succeeds; without any, the value is 0.5."""
+"""Number of spare actions that halve the doubt about success; without any, the value is 0.5."""
 _EXACT = 1e-9
 
 
-def value_of(hint: Mapping[str, Any] | None, left: int) -> float | None:
-    """Value of a position, 0 to 1, with `left` actions; None where the solver does not know.
+def position_value(hint: Mapping[str, Any] | None, left: int) -> float | None:
+    """Return the value of a position, 0 to 1, with `left` actions; None if the solver does not know.
 
     0 if it is unsolvable or needs more actions than are left, 1 if it is solved. Otherwise the spare actions count:
-    with s of them 1 − 0.5 · 0.5^(s/HALVING). Where the solver gives no distance, a solvable position is worth 1.
+    with s of them 1 − 0.5 · 0.5^(s/HALVING). If the solver gives no distance, a solvable position is worth 1.
     """
     if hint is None or hint.get("solvable", "yes") == "unknown":
         return None
@@ -35,10 +35,10 @@ def value_of(hint: Mapping[str, Any] | None, left: int) -> float | None:
     return 1.0 - 0.5 * 0.5 ** (spare / HALVING) if spare >= 0 else 0.0
 
 
-def class_of(loss: float, *, dead_end: bool = False) -> MarkClass | None:
-    """Class of an action that lost this value; None below all thresholds.
+def classify_loss(loss: float, *, dead_end: bool = False) -> MarkClass | None:
+    """Return the class of an action with this lost value; None below all thresholds.
 
-    An action after which nothing leads to success is at least a mistake, however little value was left before it.
+    An action that makes success impossible is at least a mistake, however little value was left before it.
     """
-    found = next((name for least, name in THRESHOLDS if loss >= least - _EXACT), None)
-    return "mistake" if dead_end and found in (None, "inaccuracy") else found
+    mark_class = next((name for least, name in THRESHOLDS if loss >= least - _EXACT), None)
+    return "mistake" if dead_end and mark_class in (None, "inaccuracy") else mark_class

@@ -12,14 +12,14 @@ from PIL import Image
 from webapp.core.formatting import plural
 from webapp.trajectories.observation_images import NO_IMAGES, Images
 from webapp.trajectories.positions import START, Position, position_at, positions
-from webapp.trajectories.render.card import Caption, Judgement, draw_frame, judgement_of
+from webapp.trajectories.render.card import Caption, Judgement, draw_frame, get_judgement
 
 MAX_FRAMES = 100
 """Longer animations take seconds to render."""
 COLOURS = 128
 LAST_MS, ACTION_MS = 3500, 550
 MARK_MS, VERDICT_MS = 1100, 3000
-"""Display time of a mistake, and of the one that the verdict is about."""
+"""Display time of a mistake, and of the mistake in the verdict."""
 READING_MS, READING_LIMITS = 28, (1300, 4500)
 """Display time of a thought per character, and its limits."""
 
@@ -31,7 +31,7 @@ class AnimationTooLong(ValueError):
 
 
 def frame_positions(played: Mapping[str, Any]) -> list[Position]:
-    """The positions of an animation, one for each frame. Raises AnimationTooLong."""
+    """Return the positions of an animation, one for each frame. Raises AnimationTooLong."""
     line = positions(played)
     if len(line) > MAX_FRAMES:
         raise AnimationTooLong(
@@ -42,13 +42,13 @@ def frame_positions(played: Mapping[str, Any]) -> list[Position]:
 
 
 def animate(played: Mapping[str, Any], caption: Caption, kind: str, images: Images = NO_IMAGES) -> bytes:
-    """The file, of a kind in CONTENT_TYPES. Raises AnimationTooLong before anything is drawn."""
+    """Draw the animation as a file of a kind in CONTENT_TYPES. Raises AnimationTooLong before anything is drawn."""
     line = frame_positions(played)
     durations = [frame_duration(position) for position in line]
     durations[-1] = LAST_MS
-    judgement = judgement_of(played)
-    found = played.get("verdict")
-    shown = line.index(position_at(line, found["turn"], found["action"])) if found else len(line)
+    judgement = get_judgement(played)
+    verdict = played.get("verdict")
+    shown = line.index(position_at(line, verdict["turn"], verdict["action"])) if verdict else len(line)
     for number, position in enumerate(line[:-1]):
         if (position.turn, position.action) in judgement.marks:
             durations[number] = MARK_MS
@@ -63,7 +63,7 @@ def animate(played: Mapping[str, Any], caption: Caption, kind: str, images: Imag
 
 
 def _so_far(caption: Caption, line: Sequence[Position]) -> Caption:
-    """The caption of a frame before the last, which does not give away how the attempt ends."""
+    """Return the caption of a frame before the last, which does not reveal how the attempt ends."""
     taken = sum(_executed(position) for position in line)
     return replace(caption, outcome=f"{plural(taken, 'action')} taken", success=None)
 
@@ -75,7 +75,7 @@ def _executed(position: Position) -> bool:
 
 
 def encode(draw: Callable[[int], Image.Image], durations: list[int], kind: str) -> bytes:
-    """The file of frames of one size, of a kind in CONTENT_TYPES: each frame by its number, shown for its milliseconds.
+    """Encode frames of one size as a file of a kind in CONTENT_TYPES. `durations` are in milliseconds.
 
     A frame may be drawn twice: first for the palette.
     """
@@ -89,7 +89,7 @@ def encode(draw: Callable[[int], Image.Image], durations: list[int], kind: str) 
 
 
 def _palette(frames: list[Image.Image]) -> Image.Image:
-    """A palette for all frames, so that the file stores only the changes between frames."""
+    """Return a palette for all frames, so that the file stores only the changes between frames."""
     width, height = frames[0].size
     sheet = Image.new("RGB", (width, height * len(frames)))
     for number, frame in enumerate(frames):
@@ -98,7 +98,7 @@ def _palette(frames: list[Image.Image]) -> Image.Image:
 
 
 def frame_duration(position: Position) -> int:
-    """Milliseconds of a frame: the reading time of the thought or response at a turn's start, short after an action."""
+    """Return the milliseconds of a frame: time to read the thought or response at a turn's start, else short."""
     if position.action != START:
         return ACTION_MS
     minimum, maximum = READING_LIMITS

@@ -25,10 +25,10 @@ FINE = 3
 """Oversampling factor: Pillow draws shapes without antialiasing."""
 
 MAX_SIDE = 64
-"""Cells of each side of a grid: cells of more would be smaller than 9 pixels, and take seconds to draw."""
+"""Maximum number of cells of a side: cells of larger grids would be below 9 pixels, and take seconds to draw."""
 MAX_ARMS = 40
 MIN_LABELLED = 30
-"""Pixels of a cell below which coordinates would be too small to read."""
+"""Size of a cell in pixels below which coordinates would be illegible."""
 
 
 Overlay = Callable[["Canvas"], None]
@@ -37,7 +37,7 @@ Overlay = Callable[["Canvas"], None]
 def draw_board(
     board: Board, size: int, overlay: Overlay | None = None, mark: mistake_label.Mark | None = None
 ) -> Image.Image:
-    """The board as a square picture with sides of `size` pixels.
+    """Return the board as a square picture with sides of `size` pixels.
 
     `overlay` draws over the pieces of a grid, and `mark` is the mistake that is drawn on other boards.
     """
@@ -54,14 +54,14 @@ def draw_board(
             return _arms(board, size, mark)
         case "page":
             return draw_page(board, size, mark)
-    if grid := board.get("grid"):  # of a question: the words would be too small
+    if grid := board.get("grid"):  # of a question: the text would be too small
         return draw_board(grid, size)
     text = str(board.get("text", ""))
     return _text(text, size, exact=False) if mark is None else _marked_text(text, size, mark)
 
 
 def draw_observation(image: Image.Image, side: int) -> Image.Image:
-    """A square picture with the image as large as fits. Small ones, such as frames of games, keep sharp pixels."""
+    """Fit the image into a square picture. Small images, such as frames of games, keep sharp pixels."""
     square = Image.new("RGBA", (side, side), LIGHT["panel"])
     factor = side / max(image.size)
     small = max(image.size) < MIN_SHOWN_SIDE
@@ -114,22 +114,22 @@ def _grid(board: Board, size: int, overlay: Overlay | None) -> Image.Image:
     rows: list[str] = board["rows"]
     ice = board["theme"] == "frozen_lake"
     image = Image.new("RGB", (size * FINE, size * FINE), LIGHT["wall"])
-    place = fit(board, size * FINE)
-    canvas = Canvas(ImageDraw.Draw(image), place.cell, place.left, place.top)
+    fitted_view = fit(board, size * FINE)
+    canvas = Canvas(ImageDraw.Draw(image), fitted_view.cell, fitted_view.left, fitted_view.top)
     theme = THEMES.get(board["theme"])
     if theme is not None:
         _themed(canvas, rows, theme, ice=ice)
     else:
         _signed(canvas, rows, board["legend"])
-    if place.cell >= MIN_LABELLED * FINE:
-        _coordinates(canvas, place.view)
+    if fitted_view.cell >= MIN_LABELLED * FINE:
+        _coordinates(canvas, fitted_view.view)
     if overlay is not None:
         overlay(canvas)
     return image.reduce(FINE)
 
 
 def _coordinates(canvas: Canvas, view: View) -> None:
-    """Row and column numbers in the frame, from 1 and of the whole grid, as thoughts and claims count."""
+    """Draw row and column numbers in the frame, from 1 and for the whole grid, as thoughts and claims count."""
     size = round(0.27 * canvas.cell)
     for column in range(math.ceil(view.x), math.floor(view.x + view.width)):
         at = canvas.point(column + 0.5, view.y + FRAME / 2)
@@ -216,13 +216,13 @@ TONES = {
     **{name: (f"paint_{name}", f"paint_{name}_edge", "paint_ink") for name in ("white", "yellow", "orange")},
     **{name: (f"paint_{name}", f"paint_{name}_edge", "paint_white") for name in ("red", "green", "blue")},
 }
-"""Fill, edge and glyph of the tones that are drawn as squares."""
+"""Fill, edge and glyph of tones drawn as squares."""
 GLYPH_SIZES = (0.56, 0.4, 0.34, 0.27)
 """Font size of a glyph by its number of characters, in cells."""
 
 
 def _signed(canvas: Canvas, rows: list[str], legend: Mapping[str, Mapping[str, Any]]) -> None:
-    """Draw a grid by its own legend."""
+    """Draw a grid with a legend."""
     cells = {(x, y): character for y, row in enumerate(rows) for x, character in enumerate(row)}
     tone = {character: legend.get(character, {}).get("tone", "floor") for character in set(cells.values())}
     _floor(canvas, {cell for cell, character in cells.items() if tone[character] != "wall"}, "floor")
@@ -287,10 +287,10 @@ def _arms(board: Board, size: int, mark: mistake_label.Mark | None) -> Image.Ima
 
 
 def _mark_arm(draw: Draw, name: str, mark: mistake_label.Mark, box: mistake_label.Box, unit: float) -> None:
-    """Frame and glyph of the arm that was pulled, or those of the better one; nothing for others."""
+    """Draw frame and glyph of the arm that was pulled or would have been better; nothing for others."""
     right, middle, size = box[2] - 1.5 * unit, box[1] + 5 * unit, round(7 * unit)
     if name == mark["played"]:
-        mistake_label.frame(draw, box, mistake_label.colour_of(mark), 1.1 * unit, 4 * unit)
+        mistake_label.frame(draw, box, mistake_label.get_mark_colour(mark), 1.1 * unit, 4 * unit)
         mistake_label.badge(draw, right, middle, mark, size)
     elif name in mark["better"][:1]:
         mistake_label.frame(draw, box, LIGHT["good"], 0.8 * unit, 4 * unit)
@@ -311,7 +311,7 @@ def _lever(draw: Draw, middle: float, top: float, wide: float) -> None:
 
 
 def _text(text: str, size: int, *, exact: bool) -> Image.Image:
-    """Draw plain text as large as fits; `exact` sets it in fixed columns, as grids need."""
+    """Draw plain text as large as possible; `exact` sets it in fixed columns, as grids need."""
     image = Image.new("RGB", (size * 2, size * 2), LIGHT["floor"])
     draw, room, margin = ImageDraw.Draw(image), size * 2 * 0.88, size * 2 * 0.06
     if exact:
@@ -338,7 +338,7 @@ def _text(text: str, size: int, *, exact: bool) -> Image.Image:
 
 
 def _marked_text(text: str, size: int, mark: mistake_label.Mark) -> Image.Image:
-    """Plain text with the wrong answer and the better one in their colours, as large as fits."""
+    """Draw text as large as possible, with the wrong answer and the better one in their colours."""
     image = Image.new("RGB", (size * 2, size * 2), LIGHT["floor"])
     draw, room, margin = ImageDraw.Draw(image), size * 2 * 0.88, size * 2 * 0.06
     paragraphs = mistake_label.marked_text(text, mark)

@@ -30,7 +30,7 @@ FRAME = (720, 400)
 class Caption:
     """Caption above the thought. `success` is None while the trajectory is being played.
 
-    `recorded`: of another trainer's run, whose responses have no format of ours.
+    `recorded`: True for another trainer's run, whose responses do not have our format.
     """
 
     title: str
@@ -43,9 +43,9 @@ class Caption:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is shown of the mistakes: their marks by turn and action, and the verdict; both empty before its time.
+    """Visible mistakes: their marks by turn and action, and the verdict; both empty until they may be revealed.
 
-    A mark on a page of a site has the page on which the decision was made as its `before`.
+    A mark on a web page has the page before the decision as its `before`.
     """
 
     marks: Mapping[tuple[int, int], Mark] = field(default_factory=dict)
@@ -55,29 +55,29 @@ class Judgement:
 NOTHING = Judgement()
 
 
-def judgement_of(played: Mapping[str, Any]) -> Judgement:
-    """Of the data of a trajectory, which may have neither marks nor a verdict."""
+def get_judgement(played: Mapping[str, Any]) -> Judgement:
+    """Return the judgement in the data of a trajectory, which may have neither marks nor a verdict."""
     marks = {(mark["turn"], mark["action"]): mark for mark in played.get("marks") or ()}
     if marks:
         line = positions(played)
-        for before, position in pairwise(line):
-            place = (position.turn, position.action)
-            if place in marks and before.board.get("kind") == position.board.get("kind") == "page":
-                marks[place] = {**marks[place], "before": before.board}
+        for previous, position in pairwise(line):
+            key = (position.turn, position.action)
+            if key in marks and previous.board.get("kind") == position.board.get("kind") == "page":
+                marks[key] = {**marks[key], "before": previous.board}
     return Judgement(marks, (played.get("verdict") or {}).get("sentence", ""))
 
 
 def draw_preview(
     position: Position, caption: Caption, judgement: Judgement = NOTHING, images: Images = NO_IMAGES
 ) -> Image.Image:
-    """Preview picture of a link, 1200 by 630 pixels."""
+    """Draw the preview picture of a link, 1200 by 630 pixels."""
     return _card(position, caption, judgement, images, PREVIEW, 40)
 
 
 def draw_frame(
     position: Position, caption: Caption, judgement: Judgement = NOTHING, images: Images = NO_IMAGES
 ) -> Image.Image:
-    """A frame of an animation, 720 by 400 pixels."""
+    """Draw a frame of an animation, 720 by 400 pixels."""
     return _card(position, caption, judgement, images, FRAME, 20)
 
 
@@ -109,7 +109,7 @@ def _card(
 
 
 def rounded_mask(side: int, radius: int) -> Image.Image:
-    """Mask of a square with rounded corners, in pixels."""
+    """Return the mask of a square with rounded corners, in pixels."""
     mask = Image.new("L", (side * FINE, side * FINE))
     ImageDraw.Draw(mask).rounded_rectangle((0, 0, side * FINE - 1, side * FINE - 1), radius * FINE, 255)
     return mask.reduce(FINE)
@@ -153,7 +153,7 @@ def _verdict(draw: Draw, verdict: str, left: int, right: int, top: float, point:
 
 
 def draw_brand(draw: Draw, x: float, y: float, radius: float) -> None:
-    """The site's sign, its centre at the point."""
+    """Draw the site's logo, centred at the point."""
     draw.ellipse((x - radius * 0.42, y - radius * 0.42, x + radius * 0.42, y + radius * 0.42), LIGHT["accent"])
     for share in (0.85, 1.35):
         reach = radius * share
@@ -161,7 +161,7 @@ def draw_brand(draw: Draw, x: float, y: float, radius: float) -> None:
 
 
 def draw_mark(draw: Draw, x: float, y: float, radius: float, fill: str, *, good: bool) -> None:
-    """A tick or a cross, so that colour is not the only signal."""
+    """Draw a tick or a cross, so that colour is not the only signal."""
     line = max(2, round(radius * 0.4))
     if good:
         draw.line(
@@ -221,8 +221,8 @@ def _actions(
 ) -> float:
     """Draw the turn's actions as chips on one line at the bottom; returns its y coordinate.
 
-    Those up to the position have the glyphs of their mistakes. `box`: left, right and lower edge. `missing`: in place
-    of the actions where there are none.
+    Actions up to the position have the glyphs of their mistakes. `box`: left, right and lower edge. `missing`: text to
+    show without actions.
     """
     left, right, bottom = box
     turn = position.turn_data

@@ -1,4 +1,4 @@
-"""Queue of this process's pictures and animations: one is drawn at a time, few wait, finished ones are kept.
+"""Queue of this process's pictures and animations: one is drawn at a time, few wait, finished ones are cached.
 
 Drawing is the most expensive work that visitors without an account can request, and each drawing keeps a core busy.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 MAX_WAITING = 4
-"""Requests that wait for the one that is being drawn; further ones are refused at once."""
+"""Maximum number of waiting requests; further ones are refused at once."""
 TIMEOUT = 20.0
 CACHE_BYTES = 32 * 1024 * 1024
 RETRY_AFTER = 10
@@ -20,11 +20,11 @@ BUSY = "The server is drawing other pictures and animations. Try again in a few 
 
 
 class DrawingBusy(Exception):
-    """Too many others wait, or the wait took too long."""
+    """Too many requests wait, or the wait took too long."""
 
 
 class FileCache:
-    """Finished files by their ETag, at most `limit` bytes; those not requested for the longest time go first."""
+    """Finished files by their ETag, at most `limit` bytes; the least recently requested ones are dropped first."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.size = limit, 0
@@ -38,7 +38,7 @@ class FileCache:
             return self._files.get(key)
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep a file, unless it alone would take more than a quarter of the limit."""
+        """Cache a file of at most a quarter of the limit."""
         if len(data) > self.limit // 4:
             return
         with self._lock:
@@ -66,7 +66,7 @@ class DrawingQueue:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """A place among those who wait, to be taken before anything is loaded. Raises DrawingBusy if there is none."""
+        """Take a waiting place, before anything is loaded. Raises DrawingBusy if there is none."""
         if not self._places.acquire(blocking=False):
             raise DrawingBusy
         try:
@@ -75,7 +75,7 @@ class DrawingQueue:
             self._places.release()
 
     def draw(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """The file of that ETag: a kept one, or that of `make`. Raises DrawingBusy, and what `make` raises.
+        """Return the file with that ETag, from the cache or from `make`. Raises DrawingBusy, and exceptions of `make`.
 
         The caller has a place() and must have released its database connection, and `make` may not query: others need
         the connection while this waits and draws.

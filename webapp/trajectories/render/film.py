@@ -19,10 +19,10 @@ from webapp.trajectories.render.walk import Cell, Step, movable
 
 PICTURE_WIDTH, ANIMATION_WIDTH = 1200, 900
 MAX_MOMENTS = 40
-"""Frames of an animation at most: of longer walks, evenly chosen moments are drawn."""
+"""Maximum number of frames of an animation; of longer walks, evenly spaced moments are drawn."""
 MOMENT_MS, START_MS, LAST_MS = 350, 1200, 3500
 PREVIEW_FRAMES = 4
-"""Frames in the preview of a link, which is a single row."""
+"""Number of frames in the preview of a link, which is a single row."""
 CONTENT_TYPES = {"png": "image/png", "webp": "image/webp", "gif": "image/gif"}
 
 
@@ -67,10 +67,10 @@ class Layout:
     columns: int
     tile: int
     unit: float
-    """Pixels of this picture for a pixel of one that is 1200 wide."""
+    """Pixels of this picture per pixel of a 1200 pixels wide one."""
 
     def corner(self, number: int) -> tuple[int, int]:
-        """Upper left corner of a frame's board."""
+        """Return the upper left corner of a frame's board."""
         row, column = divmod(number, self.columns)
         step = self.tile + self.at(GAP)
         return self.at(MARGIN) + column * step, self.at(HEAD) + row * (self.tile + self.at(CAPTION))
@@ -84,7 +84,7 @@ MAX_TILE = 268
 
 
 def layout(count: int, width: int) -> Layout:
-    """One row of up to four frames, or two rows; the height follows from the width."""
+    """Lay out one row of up to four frames, or two rows; the height follows from the width."""
     unit = width / PICTURE_WIDTH
     columns = count if count <= 4 else (count + 1) // 2
     room = PICTURE_WIDTH - 2 * MARGIN
@@ -95,20 +95,20 @@ def layout(count: int, width: int) -> Layout:
 
 
 def picture_size(count: int) -> tuple[int, int]:
-    """Width and height of the picture of so many frames, in pixels."""
+    """Return width and height in pixels of a picture with that number of frames."""
     sizes = layout(count, PICTURE_WIDTH)
     return sizes.width, sizes.height
 
 
 def draw_film(film: Film, kind: str) -> bytes:
-    """The file, of a kind in CONTENT_TYPES: a picture of the whole paths, or an animation of all walks in step."""
+    """Draw a file of a kind in CONTENT_TYPES: a picture of the paths, or an animation of all walks in step."""
     if kind == "png":
         file = BytesIO()
         _draw(film, layout(len(film.frames), PICTURE_WIDTH), film.last, _board).save(file, "PNG", optimize=True)
         return file.getvalue()
     sizes = layout(len(film.frames), ANIMATION_WIDTH)
     times = moments(film.last)
-    kept: dict[tuple[int, int], Image.Image] = {}  # most boards of a moment stand still
+    kept: dict[tuple[int, int], Image.Image] = {}  # most boards do not change between two frames
 
     def board(frame: FilmFrame, index: int, size: int) -> Image.Image:
         key = (id(frame), index)
@@ -122,7 +122,7 @@ def draw_film(film: Film, kind: str) -> bytes:
 
 
 def draw_film_preview(film: Film) -> bytes:
-    """PNG of a film of up to PREVIEW_FRAMES frames in the size of a link's preview."""
+    """Return the PNG of a film of up to PREVIEW_FRAMES frames in the size of a link's preview."""
     drawn = _draw(film, layout(len(film.frames), PICTURE_WIDTH), film.last, _board)
     image = Image.new("RGB", PREVIEW, LIGHT["bg"])
     image.paste(drawn, ((PREVIEW[0] - drawn.width) // 2, max(0, (PREVIEW[1] - drawn.height) // 2)))
@@ -132,7 +132,7 @@ def draw_film_preview(film: Film) -> bytes:
 
 
 def moments(last: int, limit: int = MAX_MOMENTS) -> list[int]:
-    """Step indices of an animation's frames, 0 to `last`, evenly chosen if there are more than `limit` (at least 2)."""
+    """Return the step indices of an animation's frames, evenly spaced if there are more than `limit` (at least 2)."""
     if last < limit:
         return list(range(last + 1))
     return [(number * last + (limit - 1) // 2) // (limit - 1) for number in range(limit)]
@@ -166,7 +166,7 @@ def _draw(film: Film, sizes: Layout, index: int, board: DrawBoard) -> Image.Imag
 
 
 def _caption(draw: Draw, frame: FilmFrame, sizes: Layout, corner: tuple[int, int], *, ended: bool) -> None:
-    """The iteration, and once its walk has ended outcome and reward."""
+    """Draw the iteration, and once its walk has ended the outcome and the reward."""
     (x, y), at = corner, sizes.at
     size = at(18)
     write(draw, (x, y + at(28)), fitted(f"Iteration {frame.iteration}", size, sizes.tile), size, INK, bold=0.02)
@@ -184,7 +184,7 @@ def _caption(draw: Draw, frame: FilmFrame, sizes: Layout, corner: tuple[int, int
 
 
 def _card(frame: FilmFrame, sizes: Layout) -> Image.Image:
-    """The last answer on a card, for environments without cells."""
+    """Draw the last answer on a card, for environments without cells."""
     image = Image.new("RGB", (sizes.tile, sizes.tile), LIGHT["panel"])
     draw, size, margin = ImageDraw.Draw(image), sizes.at(18), sizes.at(14)
     write(draw, (margin, margin + size), "Last answer", sizes.at(16), LIGHT["soft"])
@@ -197,14 +197,14 @@ def _card(frame: FilmFrame, sizes: Layout) -> Image.Image:
 
 
 def _board(frame: FilmFrame, index: int, size: int) -> Image.Image:
-    """The board of a step with the path walked so far over it."""
+    """Draw the board of a step, and over it the path so far."""
     board = frame.steps[index].board
     image = draw_board(board, size)
-    place = fit(board, size * FINE)
-    cell = place.cell
+    fitted_view = fit(board, size * FINE)
+    cell = fitted_view.cell
 
     def middle(of: Cell) -> tuple[float, float]:
-        return place.centre(*of)
+        return fitted_view.centre(*of)
 
     def around(of: Cell, reach: float) -> tuple[float, float, float, float]:
         x, y = middle(of)

@@ -1,6 +1,6 @@
-"""Small vector boards for lists and comparisons: inline SVG in the colours of the page's theme, without any script.
+"""Small vector boards for lists and comparisons: inline SVG in the colours of the page's theme, without scripts.
 
-Themes and legends are those of static/js/board/board.js; static/css/mini_board.css has the colours.
+Themes and legends match static/js/board/board.js; static/css/mini_board.css has the colours.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from webapp.trajectories.render.view import THEMES
 from webapp.trajectories.render.walk import Board, Cell, has_cells, movable
 
 MAX_MINI_SIDE = 24
-"""Cells of each side: more could not be distinguished at the size of a row."""
+"""Maximum number of cells of a side: more could not be distinguished at the size of a row."""
 MAX_MINI_ARMS = 4
 MARGIN = 0.4
-"""Wall around the floor, in cells; the rest of the outer wall is cut off."""
+"""Width of the wall around the floor, in cells; the rest of the outer wall is cropped."""
 
 
 def mini_board(board: Board | None, fault: Iterable[Cell] = ()) -> SafeString | None:
-    """The grid as SVG, framed around the cells of `fault`, or a bandit's arms; None for others and large grids."""
+    """Return the grid as SVG, with frames around the cells of `fault`, or a bandit's arms; None for other boards."""
     if board is not None and board.get("kind") == "arms":
         return _arms(board["arms"])
     if board is None or not has_cells(board):
@@ -44,20 +44,20 @@ def mini_board(board: Board | None, fault: Iterable[Cell] = ()) -> SafeString | 
 
 
 def _arms(arms: Sequence[Mapping[str, Any]]) -> SafeString | None:
-    """A bandit's arms with the first letters of their names; those that were pulled in another colour."""
+    """Draw a bandit's arms with the first letters of their names; pulled arms have another colour."""
     if not 1 <= len(arms) <= MAX_MINI_ARMS:
         return None
     drawn = format_html_join(
         "",
         '<g transform="translate({} 0)"><rect class="machine{}" x="6" y="24" width="36" height="32" rx="5"/>'
         '<rect class="window" x="13" y="31" width="22" height="9" rx="2"/><text x="24" y="86">{}</text></g>',
-        ((48 * place, " pulled" if arm.get("pulls") else "", arm["name"][:1]) for place, arm in enumerate(arms)),
+        ((48 * number, " pulled" if arm.get("pulls") else "", arm["name"][:1]) for number, arm in enumerate(arms)),
     )
     return format_html('<svg class="mini arms" viewBox="0 0 {} 104" aria-hidden="true">{}</svg>', 48 * len(arms), drawn)
 
 
 def fault_cells(before: Board | None, after: Board | None) -> list[Cell]:
-    """The cells where a lost attempt went wrong: where a box was pushed to, or the hole that the player is in."""
+    """Return the cells of the decisive mistake in a lost attempt: the box that was pushed, or the player's hole."""
     if after is None or not has_cells(after):
         return []
     if after["theme"] == "frozen_lake":
@@ -68,14 +68,14 @@ def fault_cells(before: Board | None, after: Board | None) -> list[Cell]:
 
 
 _GROUND = ("tile", "goal", "good", "danger", "bad", "white", "yellow", "orange", "red", "green", "blue")
-"""Tones of a legend that are drawn as squares of their colour."""
+"""Tones of a legend drawn as squares of their colour."""
 _DRAWN = ("floor", "hole", "target", *_GROUND, "box", "done", "player")
-"""Parts from the lowest to the highest, each one path."""
+"""Parts from the lowest to the highest layer, each one path."""
 _TONES = {"piece": "box", "player": "player"} | {tone: tone for tone in _GROUND}
 
 
 def _parts(board: Board, character: str) -> list[str]:
-    """What is drawn for a character; nothing for a wall, which is the background."""
+    """Return the parts to draw for a character; empty for a wall, which is the background."""
     theme = THEMES.get(board["theme"])
     if theme is None:
         sign: Mapping[str, Any] = (board.get("legend") or {}).get(character) or {}
@@ -104,7 +104,7 @@ def _path(part: str, cells: list[Cell]) -> str:
 
 
 def _extent(rows: list[str], floor: list[Cell]) -> tuple[float, float, float, float]:
-    """The part that is shown: the floor with a little of the wall around it."""
+    """Return the visible part: the floor with a little of the wall around it."""
     if not floor:
         return 0, 0, max(map(len, rows)), len(rows)
     left, top = min(x for x, _ in floor), min(y for _, y in floor)

@@ -1,4 +1,4 @@
-"""A mistake on the picture of a board without cells: glyph and frame of what was chosen, and what was better.
+"""A mistake on the picture of a board without cells: glyph and frame of the chosen element, and the better one.
 
 Matches static/js/board/mistake_labels.js in the light theme.
 """
@@ -12,30 +12,30 @@ from webapp.trajectories.render.palette import LIGHT
 from webapp.trajectories.render.text import Draw, width, write
 
 Mark = Mapping[str, Any]
-"""As in the data of a trajectory (webapp/trajectories/mistakes)."""
+"""A mark in the data of a trajectory (webapp/trajectories/mistakes)."""
 COLOURS = {"blunder": "bad", "mistake": "bad", "inaccuracy": "warn"}
 BETTER = "better"
 MAX_SHOWN = 80
-"""Characters of an action in a picture."""
+"""Maximum number of characters of an action in a picture."""
 Box = tuple[float, float, float, float]
 
 
-def colour_of(mark: Mark) -> str:
-    """Colour of the mark's class."""
+def get_mark_colour(mark: Mark) -> str:
+    """Return the colour of the mark's class."""
     return LIGHT[COLOURS[mark["kind"]]]
 
 
 def badge(draw: Draw, right: float, middle: float, mark: Mark, size: int) -> None:
-    """The glyph on a disc whose right edge and height are given, in pixels; `size` is its height."""
+    """Draw the glyph on a disc with this right edge and vertical middle; `size` is its height in pixels."""
     radius = size / 2
     box = (right - size, middle - radius, right, middle + radius)
-    draw.ellipse(box, colour_of(mark), LIGHT["panel"], max(1, size // 14))
+    draw.ellipse(box, get_mark_colour(mark), LIGHT["panel"], max(1, size // 14))
     point = round(size * (0.5 if len(mark["glyph"]) > 1 else 0.62))
     write(draw, (right - radius, middle), mark["glyph"], point, "#ffffff", anchor="mm", bold=0.03)
 
 
 def better_badge(draw: Draw, right: float, middle: float, size: int) -> None:
-    """The word “better” in a green frame whose right edge and height are given, in pixels."""
+    """Draw the word “better” in a green frame with this right edge and vertical middle, in pixels."""
     point = round(size * 0.62)
     wide = width(BETTER, point) + size * 0.6
     box = (right - wide, middle - size / 2, right, middle + size / 2)
@@ -44,20 +44,20 @@ def better_badge(draw: Draw, right: float, middle: float, size: int) -> None:
 
 
 def frame(draw: Draw, box: Box, colour: str, line: float, round: float) -> None:
-    """A frame around a box, outside of it."""
+    """Draw a frame around the outside of a box."""
     left, top, right, bottom = box
     draw.rounded_rectangle((left - line, top - line, right + line, bottom + line), round, None, colour, int(line))
 
 
 def fault_line(lines: list[str], played: str) -> int:
-    """Index of the last line with what was answered; −1 if the text does not show it."""
+    """Return the index of the last line that contains the answer; −1 if there is none."""
     start = played.strip()[:MAX_SHOWN]
-    found = [number for number, line in enumerate(lines) if start and start in line]
-    return found[-1] if found else -1
+    matches = [number for number, line in enumerate(lines) if start and start in line]
+    return matches[-1] if matches else -1
 
 
 def marked_text(text: str, mark: Mark) -> list[tuple[str, str]]:
-    """The paragraphs of a text with the names of their colours: the wrong answer with its glyph, and a better one."""
+    """Return paragraphs with the names of their colours: the wrong answer with its glyph, and a better one."""
     lines = text.splitlines()
     at = fault_line(lines, str(mark["played"]))
     if at < 0:

@@ -1,5 +1,4 @@
-"""A mistake on the picture of a grid: red frame and glyph at the box or player, and a dashed arrow of the better
-move from the place where the player stood.
+"""A mistake on the picture of a grid: red frame and glyph at the box or player, and a dashed arrow for the better move.
 
 Matches static/js/board/mistake_overlay.js in the light theme.
 """
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from math import cos, hypot, sin, tau
 
 from webapp.trajectories.render.board import Canvas
-from webapp.trajectories.render.mistake_label import Mark, colour_of
+from webapp.trajectories.render.mistake_label import Mark, get_mark_colour
 from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.text import write
 
@@ -20,10 +19,10 @@ DOTS = 16
 
 
 def overlay(mark: Mark) -> Callable[[Canvas], None]:
-    """What draw_board() draws over a grid for the mark."""
+    """Return a function that draws the mark over a grid, for draw_board()."""
 
     def draw(canvas: Canvas) -> None:
-        colour = colour_of(mark)
+        colour = get_mark_colour(mark)
         for row, column in mark["cells"]:
             canvas.square(column, row, 0.03, None, edge=colour, line=0.08, round=0.14)
         step = DIRECTIONS.get(mark["better"][0].lower()) if mark["better"] else None
@@ -39,14 +38,14 @@ def overlay(mark: Mark) -> Callable[[Canvas], None]:
 
 
 def _dotted_circle(canvas: Canvas, x: float, y: float) -> None:
-    """Where the player stood before the move, if it is no longer there."""
+    """Mark the player's cell before the move if the player has left it."""
     for number in range(DOTS):
         angle = tau * number / DOTS
         canvas.disc(x + 0.28 * cos(angle), y + 0.28 * sin(angle), 0.025, INK)
 
 
 def _arrow(canvas: Canvas, x: float, y: float, step: tuple[int, int]) -> None:
-    """A dashed arrow from the middle of a cell to the next one, light below and dark above to be seen on any ground."""
+    """Draw a dashed arrow to the next cell, light below and dark above to be visible on any ground."""
     dx, dy = step
     length, tip = hypot(dx, dy), 1.06
     start = 0.36
@@ -69,7 +68,7 @@ def _arrow(canvas: Canvas, x: float, y: float, step: tuple[int, int]) -> None:
 
 
 def _badge(canvas: Canvas, x: float, y: float, glyph: str, colour: str) -> None:
-    """The glyph on a disc at the cell's upper right corner, kept within the picture."""
+    """Draw the glyph on a disc at the cell's upper right corner, within the picture."""
     radius = 0.24
     middle_x, middle_y = x + 0.86, max(y + 0.14, radius)
     canvas.disc(middle_x, middle_y, radius, colour, LIGHT["panel"], 0.04)

@@ -17,9 +17,9 @@ Data = Mapping[str, Any]
 
 
 def draw_page(board: Data, size: int, mark: mistake_label.Mark | None = None) -> Image.Image:
-    """The top of the page as a square with sides of `size` pixels.
+    """Draw the top of the page as a square with sides of `size` pixels.
 
-    `mark`: a mistake made on this page, at the element that was used; a better one below the picture stands at its end.
+    `mark`: a mistake made on this page, drawn at its element; elements below the picture are named at its end.
     """
     image = Image.new("RGB", (size * FINE, size * FINE), LIGHT["panel"])
     _Page(ImageDraw.Draw(image), size * FINE, mark).put(board)
@@ -73,7 +73,7 @@ class _Page:
         self._waiting()
 
     def _label(self, action: str, box: mistake_label.Box) -> None:
-        """Frame and glyph of an element that the mark is about."""
+        """Draw frame and glyph of an element if the mark is about it."""
         if self.mark is None or not action:
             return
         used = [name for name in self.waiting if _uses(name, action)]
@@ -83,14 +83,14 @@ class _Page:
         point, top = self.point, box[1] - self.point * 0.15
         right = min(box[2] + point * 0.75, self.side - point * 0.2)
         if used[0] == str(self.mark["played"]):
-            mistake_label.frame(self.draw, box, mistake_label.colour_of(self.mark), point * 0.2, point * 0.4)
+            mistake_label.frame(self.draw, box, mistake_label.get_mark_colour(self.mark), point * 0.2, point * 0.4)
             mistake_label.badge(self.draw, right, top, self.mark, round(point * 1.4))
         else:
             mistake_label.frame(self.draw, box, LIGHT["good"], point * 0.16, point * 0.4)
             mistake_label.better_badge(self.draw, right, top, round(point * 1.1))
 
     def _waiting(self) -> None:
-        """What the page does not show, in a line at the end of the picture."""
+        """Name the elements of the mark that are below the picture, in a line at its end."""
         if self.mark is None or not self.waiting:
             return
         point, y = self.point, self.side - self.point * 2.2
@@ -113,7 +113,7 @@ class _Page:
             write(self.draw, (self.margin + indent, self.y - size * 0.3), line, size, fill, bold=bold)
 
     def _visible(self, items: list[Data]) -> Iterator[Data]:
-        """The items until the page is full."""
+        """Yield the items until the page is full."""
         for item in items:
             if self.y > self.side:
                 return
@@ -208,6 +208,6 @@ class _Page:
 
 
 def _uses(name: str, action: str) -> bool:
-    """Whether an action uses the element with this one: the same up to case and spaces, or any search."""
+    """Return True if the action uses the element with this name: equal up to case and spaces, or any search."""
     name, action = ("".join(text.lower().split()) for text in (name, action))
     return name == action or (name.startswith("search[") and action == SEARCH)

@@ -1,4 +1,4 @@
-"""The picture of a position, and the keys of all drawings of a trajectory: the same for its pages and for reports."""
+"""The picture of a position, and the keys of all drawings of a trajectory, for its pages and for reports."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from webapp.trajectories.mistakes.commentary import commentary
 from webapp.trajectories.models import Trajectory, Turn
 from webapp.trajectories.observation_images import Images, decoded_images
 from webapp.trajectories.positions import START, Position, key_position, position_at, positions
-from webapp.trajectories.render.card import Caption, Judgement, draw_preview, judgement_of
+from webapp.trajectories.render.card import Caption, Judgement, draw_preview, get_judgement
 from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.serialize import player_data
-from webapp.trajectories.sharing.public import outcome_of, when_of
+from webapp.trajectories.sharing.public import outcome_text, training_point
 
 STYLE = 6
 """Version of the rendering, part of the ETags: increase it when pictures look different."""
@@ -37,13 +37,13 @@ def caption(trajectory: Trajectory, played: Mapping[str, Any]) -> Caption:
 
 
 def drawing_key(trajectory: Trajectory, *what: object) -> str:
-    """ETag of a picture or an animation of the trajectory in its present state, without quotation marks."""
+    """Return the ETag of a picture or animation of the trajectory in its present state, without quotation marks."""
     facts = (STYLE, trajectory.pk, trajectory.last_seq, trajectory.status, *what)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
 def nearest_position(trajectory: Trajectory, turn: int, action: int) -> tuple[int, int]:
-    """The position that position_at() would choose, from two numbers: every picture has one ETag, whatever is asked."""
+    """Return the position that position_at() would choose, with one query, so that each picture has only one ETag."""
     last = max(0, trajectory.turn_count - 1)
     if action < 0 and turn <= last:
         return turn, START
@@ -54,10 +54,10 @@ def nearest_position(trajectory: Trajectory, turn: int, action: int) -> tuple[in
 
 
 def preview(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
-    """PNG of a nearest_position(), or of the most informative one with the verdict. Raises DrawingBusy.
+    """Draw a nearest_position(), or the most informative one with the verdict, as PNG. Raises DrawingBusy.
 
-    Its key is drawing_key(trajectory, position). Select group and run with the trajectory. The database connection is
-    released.
+    Its key is drawing_key(trajectory, position). Select group and run with the trajectory. Releases the database
+    connection.
     """
     key = drawing_key(trajectory, position)
     kept = DRAWINGS.files.get(key)

@@ -1,4 +1,4 @@
-"""One small board per run for the list of runs: an attempt as it is now, or as one of the last evaluation ended."""
+"""One small board per run for the list of runs: an attempt in progress, or one of the last evaluation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.render.mini_board import mini_board
 
 MAX_BOARD_LENGTH = 8_000
-"""Characters of JSON of a board that is drawn; grids of a few dozen cells have some hundred."""
+"""Maximum characters of JSON of a board to draw; grids of a few dozen cells have some hundred."""
 _OUTCOMES = {
     Trajectory.Status.PLAYING: "in progress",
     Trajectory.Status.SUCCESS: "solved",
@@ -26,35 +26,35 @@ _OUTCOMES = {
 
 @dataclass(frozen=True)
 class RunBoard:
-    """The picture of a run: HTML in the colours of the theme, and the words for readers who do not see it."""
+    """The picture of a run: HTML in the colours of the theme, and its text alternative."""
 
     picture: SafeString
-    words: str
+    description: str
 
 
 def run_boards(runs: Iterable[tuple[int, bool]]) -> dict[int, RunBoard]:
-    """The board of each run that has attempts, by primary key, in one statement.
+    """Return the board of each run that has attempts, by primary key, in one statement.
 
     Args:
-        runs: primary key, and whether the run is being trained. Of such a run the attempt in progress is shown, else
-            the one that ended last; of others the first attempt of the last evaluation, else the one that ended last.
+        runs: primary key, and True if the run is being trained. Then the attempt in progress is shown, or else the one
+            that ended last; otherwise the first attempt of the last evaluation, or else the one that ended last.
     """
-    asked = list(runs)
-    if not asked:
+    requested = list(runs)
+    if not requested:
         return {}
     with connection.cursor() as cursor:
-        keys, trained = [pk for pk, _ in asked], [being_trained for _, being_trained in asked]
+        keys, trained = [pk for pk, _ in requested], [being_trained for _, being_trained in requested]
         cursor.execute(_BOARDS, (MAX_BOARD_LENGTH, MAX_BOARD_LENGTH, keys, trained))
-        found = cursor.fetchall()
+        rows = cursor.fetchall()
     result = {}
-    for pk, environment, status, split, iteration, board in found:
+    for pk, environment, status, split, iteration, board in rows:
         picture = board and _picture(board)
         if picture:
-            result[pk] = RunBoard(picture, _words(environment, status, split, iteration))
+            result[pk] = RunBoard(picture, _describe(environment, status, split, iteration))
     return result
 
 
-def _words(environment: str, status: str, split: str, iteration: int) -> str:
+def _describe(environment: str, status: str, split: str, iteration: int) -> str:
     where = f"evaluation after iteration {iteration}" if split == "eval" else f"iteration {iteration}"
     if iteration < 0:
         where = "evaluation in the warm-up"
@@ -63,9 +63,9 @@ def _words(environment: str, status: str, split: str, iteration: int) -> str:
 
 @lru_cache(maxsize=2048)
 def _picture(text: str) -> SafeString | None:
-    """The drawing of a board's JSON, kept by content: most rows are the same at the next refresh of the list.
+    """Draw a board from its JSON. Cached by content, since most rows are the same at the next refresh of the list.
 
-    None for a board without a grid: its text would not be legible.
+    None for a board without a grid, whose text would be illegible.
     """
     return mini_board(json.loads(text))
 

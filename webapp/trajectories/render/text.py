@@ -21,14 +21,14 @@ ALIKE = str.maketrans({"−": "-", "–": "-", "—": "-", "•": "·", "\t": " 
 """Characters replaced by similar ones, instead of using another font."""
 PLAIN = str.maketrans({"×": "x", "→": "->", "←": "<-", "≤": "<=", "≥": ">=", "½": "1/2", "¼": "1/4", "ß": "ss"})
 MAX_PIECE = 300
-"""Characters of a line at most: more never fit, and measuring takes time for each of them."""
+"""Maximum number of characters of a line: more never fit, and measuring them takes time."""
 _MISSING = "\uffff"
 _ELLIPSIS = "…"
 
 
 @lru_cache(maxsize=64)
 def bundled_font(size: int) -> Font:
-    """The bundled font."""
+    """Return the bundled font."""
     face = ImageFont.load_default(size)
     if not isinstance(face, ImageFont.FreeTypeFont):
         raise RuntimeError("This Pillow was built without FreeType: images cannot contain text.")
@@ -37,7 +37,7 @@ def bundled_font(size: int) -> Font:
 
 @lru_cache(maxsize=64)
 def system_font(size: int) -> Font | None:
-    """A system font with more glyphs, if available."""
+    """Return a system font with more glyphs, if available."""
     for name in MACHINE_FACES:
         try:
             return ImageFont.truetype(name, size)
@@ -58,7 +58,7 @@ def _has_glyph(use_system_font: bool, character: str) -> bool:
 
 
 def choose(text: str, size: int) -> tuple[Font, str]:
-    """The font for the text, and the text in glyphs of that font."""
+    """Return the font for the text, and the text in glyphs of that font."""
     alike = text.translate(ALIKE)
     if all(_has_glyph(False, character) for character in alike):
         return bundled_font(size), alike
@@ -78,12 +78,12 @@ def _similar(character: str, use_system_font: bool) -> str:
 
 
 def can_write(text: str) -> bool:
-    """Whether every character has a glyph in an available font."""
+    """Return True if every character has a glyph in an available font."""
     return all(_has_glyph(False, c) for c in text) or all(_has_glyph(True, c) for c in text)
 
 
 def width(text: str, size: int) -> float:
-    """Width of the text on one line."""
+    """Return the width of the text on one line."""
     face, written = choose(text, size)
     return face.getlength(written)
 
@@ -91,9 +91,9 @@ def width(text: str, size: int) -> float:
 def write(
     draw: Draw, at: tuple[float, float], text: str, size: int, fill: Colour, *, anchor: str = "ls", bold: float = 0
 ) -> float:
-    """Draw one line with its baseline's left end, or Pillow's `anchor`, at the point. Returns its length.
+    """Draw one line, its baseline's left end (or Pillow's `anchor`) at the point. Returns its length.
 
-    `bold` widens each stroke by that share of the size: the bundled font has only one weight.
+    `bold` widens each stroke by that share of the size, since the bundled font has only one weight.
     """
     face, written = choose(text, size)
     draw.text(at, written, font=face, fill=fill, anchor=anchor, stroke_width=size * bold)
@@ -101,7 +101,7 @@ def write(
 
 
 def fitted(text: str, size: int, room: float) -> str:
-    """The text, truncated with an ellipsis to fit the width."""
+    """Return the text, truncated with an ellipsis to fit the width."""
     if len(text) <= MAX_PIECE and width(text, size) <= room:
         return text
     low, high = 0, min(len(text), MAX_PIECE)
@@ -112,7 +112,7 @@ def fitted(text: str, size: int, room: float) -> str:
 
 
 def wrapped(text: str, size: int, room: float, lines: int) -> list[str]:
-    """The text in at most `lines` lines; truncated text ends with an ellipsis."""
+    """Return the text in at most `lines` lines; truncated text ends with an ellipsis."""
     wrapped_lines: list[str] = []
     for paragraph in text[: lines * MAX_PIECE].strip().splitlines():
         line = ""
@@ -133,7 +133,7 @@ def wrapped(text: str, size: int, room: float, lines: int) -> list[str]:
 
 
 def _pieces(word: str, size: int, room: float) -> Iterator[str]:
-    """A word, split if it is longer than a line; a piece is measured only when it is wanted."""
+    """Yield a word, split if it is longer than a line; pieces are measured lazily."""
     start = 0
     while start < len(word):
         end, longer = start + 1, min(len(word), start + MAX_PIECE)

@@ -1,6 +1,6 @@
-"""The part of a grid that a picture shows, as in static/js/board/view.js.
+"""The part of a grid that a picture shows; see static/js/board/view.js.
 
-Outer walls are cropped to half a cell around everything else, where the coordinates stand.
+Outer walls are cropped to half a cell around everything else, which has the coordinates.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ THEMES: dict[str, dict[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True)
 class View:
-    """A rectangle in cells; x and y may lie half a cell outside of the grid."""
+    """A rectangle in cells; x and y may be half a cell outside of the grid."""
 
     x: float
     y: float
@@ -48,7 +48,7 @@ class View:
 
 @dataclass(frozen=True)
 class Fit:
-    """Where a grid lies in a square picture: `cell` is in pixels, (left, top) the corner of the first cell."""
+    """Position of a grid in a square picture: `cell` is in pixels, (left, top) the corner of the first cell."""
 
     view: View
     cell: float
@@ -56,12 +56,12 @@ class Fit:
     top: float
 
     def centre(self, x: int, y: int) -> tuple[float, float]:
-        """Pixel in the middle of a cell."""
+        """Return the pixel in the middle of a cell."""
         return self.left + (x + 0.5) * self.cell, self.top + (y + 0.5) * self.cell
 
 
-def view_of(board: Board) -> View:
-    """All cells that are not wall, with the frame. It depends on the walls only."""
+def get_view(board: Board) -> View:
+    """Return the view of all cells but walls, with the frame. It depends only on the walls."""
     theme, legend = THEMES.get(board["theme"]), board.get("legend") or {}
 
     def is_wall(character: str) -> bool:
@@ -77,8 +77,8 @@ def view_of(board: Board) -> View:
 
 
 def fit(board: Board, size: float) -> Fit:
-    """The view of a grid, as large as fits into the middle of a square with sides of `size` pixels."""
-    view = view_of(board)
+    """Fit the view of a grid into the middle of a square with sides of `size` pixels."""
+    view = get_view(board)
     cell = size / max(view.width, view.height)
     left, top = (size - view.width * cell) / 2 - view.x * cell, (size - view.height * cell) / 2 - view.y * cell
     return Fit(view, cell, left, top)

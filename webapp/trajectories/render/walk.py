@@ -1,4 +1,4 @@
-"""The way through a grid: where the player and the boxes were after each executed action."""
+"""The path through a grid: cells of the player and the boxes after each executed action."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Step:
 
 
 def has_cells(board: Board) -> bool:
-    """Whether the board is drawn as a grid of cells, here and in the player."""
+    """Return True if the board is drawn as a grid of cells, here and in the player."""
     if board.get("kind") != "grid" or not (board["theme"] in THEMES or board.get("legend")):
         return False
     return max(len(board["rows"]), *map(len, board["rows"]), 0) <= MAX_SIDE
 
 
 def walk(board: Board, actions: Iterable[Mapping[str, Any]]) -> list[Step]:
-    """The initial state and the state after each executed action; empty for boards without cells."""
+    """Return the initial state and the state after each executed action; empty for boards without cells."""
     if not has_cells(board):
         return []
     steps = [Step(board, _player(board), None)]
@@ -43,22 +43,22 @@ def walk(board: Board, actions: Iterable[Mapping[str, Any]]) -> list[Step]:
 
 
 def _cells(board: Board, piece: str, tone: str) -> list[tuple[str, Cell]]:
-    """Cells of a theme's piece, or of a legend's tone, with a sign that tells kinds of pieces apart."""
+    """Return the cells of a theme's piece, or of a legend's tone, each with the kind of its piece."""
     theme = THEMES.get(board["theme"])
     legend = board.get("legend") or {}
-    found = []
+    cells = []
     for y, row in enumerate(board["rows"]):
         for x, character in enumerate(row):
             if theme is not None:
                 if theme.get(character, ("", ""))[1] == piece:
-                    found.append((piece, (x, y)))
+                    cells.append((piece, (x, y)))
             elif legend.get(character, {}).get("tone") == tone:
-                found.append((character, (x, y)))
-    return found
+                cells.append((character, (x, y)))
+    return cells
 
 
 def movable(board: Board) -> list[Cell]:
-    """Cells of the boxes, or of a legend's pieces."""
+    """Return the cells of the boxes, or of a legend's pieces."""
     return [cell for _, cell in _cells(board, "box", "piece")]
 
 
@@ -68,7 +68,7 @@ def _player(board: Board) -> Cell | None:
 
 
 def _push(before: Board, after: Board) -> tuple[Cell, Cell] | None:
-    """The move of the only piece that changed its cell, to a neighbouring cell."""
+    """Return the move of a piece to a neighbouring cell; None unless exactly one piece moved."""
     old, new = set(_cells(before, "box", "piece")), set(_cells(after, "box", "piece"))
     gone, come = old - new, new - old
     if len(gone) != 1 or len(come) != 1:

@@ -16,7 +16,7 @@ from webapp.trajectories.sharing.share_links import find_link
 
 WIDTH, HEIGHT = 760, 540
 NARROW = 600
-"""Below this width the player is above the thought and needs another height."""
+"""Width below which the player is above the thought and needs another height."""
 NARROW_HEIGHT = 780
 IMAGE_WIDTH = (1200, 630)
 CACHE_SECONDS = 3600
@@ -24,21 +24,21 @@ OPTIONS = ("autoplay", "theme")
 
 
 def size_for(max_width: int | None, max_height: int | None) -> tuple[int, int]:
-    """Width and height of a frame within the limits of the page."""
+    """Return width and height of a frame within the limits of the page."""
     wide = min(WIDTH, max_width or WIDTH)
     high = HEIGHT if wide >= NARROW else NARROW_HEIGHT
     return wide, min(high, max_height or high)
 
 
 def embed_address(request: HttpRequest, link: ShareLink, options: str) -> str:
-    """URL of the embedded player. `options` is a query such as "?turn=2", or empty."""
+    """Return the URL of the embedded player. `options` is a query such as "?turn=2", or empty."""
     return request.build_absolute_uri(reverse("embed", args=[link.token])) + options
 
 
 def embed_code(
     request: HttpRequest, link: ShareLink, title: str, options: str, size: tuple[int, int] = (WIDTH, HEIGHT)
 ) -> str:
-    """HTML code to paste into a page."""
+    """Return HTML code to paste into a page."""
     return format_html(
         '<iframe src="{}" width="{}" height="{}" title="Echoscope: {}" frameborder="0" loading="lazy"></iframe>',
         embed_address(request, link, options),
@@ -47,8 +47,8 @@ def embed_code(
     )
 
 
-def link_of(request: HttpRequest, address: str) -> tuple[ShareLink, str] | None:
-    """The active link of a URL of this site, /s/… or /embed/…, and the options of its query; else None."""
+def find_link_by_address(request: HttpRequest, address: str) -> tuple[ShareLink, str] | None:
+    """Return the active link of a URL of this site, /s/… or /embed/…, and the options of its query; else None."""
     try:
         parts = urlsplit(address)
         resolved = resolve(parts.path)
@@ -64,7 +64,7 @@ def link_of(request: HttpRequest, address: str) -> tuple[ShareLink, str] | None:
 
 
 def embed_options(query: dict[str, list[str]]) -> str:
-    """Query string with those options that the embedded player supports."""
+    """Return the query string with the options that the embedded player supports."""
     single = {name: values[0] for name, values in query.items() if values}
     position = requested_position(single)
     start = position_query(*position) if position else ""
@@ -73,7 +73,7 @@ def embed_options(query: dict[str, list[str]]) -> str:
 
 
 def oembed_response(request: HttpRequest, link: ShareLink, options: str, query: QueryDict) -> dict[str, Any]:
-    """Response of the oEmbed protocol, type "rich". Raises ValueError for an invalid size."""
+    """Return the response of the oEmbed protocol, type "rich". Raises ValueError for an invalid size."""
     limits = (_pixels(query, "maxwidth"), _pixels(query, "maxheight"))
     wide, high = size_for(*limits)
     title = preview_title(link.trajectory)

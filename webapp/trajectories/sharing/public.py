@@ -9,8 +9,8 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import player_data
 
 
-def outcome_of(trajectory: Trajectory) -> str:
-    """Outcome as text."""
+def outcome_text(trajectory: Trajectory) -> str:
+    """Return the outcome as text."""
     return formatting.outcome(
         trajectory.success, trajectory.end, trajectory.turn_count, trajectory.action_count, trajectory.lost_at
     )
@@ -29,8 +29,8 @@ def preview_title(trajectory: Trajectory) -> str:
     return f"A language model plays {environment} ({when})"
 
 
-def when_of(trajectory: Trajectory) -> str:
-    """Point of the training at which it was played, as text."""
+def training_point(trajectory: Trajectory) -> str:
+    """Return the point of training at which it was played, as text."""
     if trajectory.split != "eval":
         return f"iteration {trajectory.iteration}"
     when = trajectory.run.when(trajectory.iteration)
@@ -38,5 +38,5 @@ def when_of(trajectory: Trajectory) -> str:
 
 
 def shared_data(trajectory: Trajectory) -> dict[str, Any]:
-    """Data of the player without the trajectory's ids inside the team."""
+    """Return the data of the player without the trajectory's ids inside the team."""
     return player_data(trajectory) | {"id": "", "slug": ""}

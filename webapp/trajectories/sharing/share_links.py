@@ -1,4 +1,4 @@
-"""Share links: look-up by token, the form of a new link, the panel of a trajectory's page."""
+"""Share links: look-up by token, form for new links, and panel on a trajectory's page."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ EXPIRY_CHOICES = (
 
 
 def find_link(token: str) -> ShareLink | None:
-    """The active link of that token with its trajectory, or None."""
+    """Return the active link of that token with its trajectory, or None."""
     links = ShareLink.objects.open(timezone.now()).select_related("trajectory__group", "trajectory__run")
     return links.filter(token=token).first()
 
 
 def open_shares(run: Run) -> int:
-    """Number of active links to trajectories of the run."""
+    """Return the number of active links to trajectories of the run."""
     return ShareLink.objects.open(timezone.now()).filter(trajectory__run=run).count()
 
 
 def link_address(request: HttpRequest, link: ShareLink) -> str:
-    """URL of the link."""
+    """Return the URL of the link."""
     return request.build_absolute_uri(reverse("shared", args=[link.token]))
 
 
-def start_of(link: ShareLink, query: QueryDict) -> tuple[int, int] | None:
-    """0-based position where the player opens: from the query, else from the link, else None."""
+def start_position(link: ShareLink, query: QueryDict) -> tuple[int, int] | None:
+    """Return the 0-based position at which the player opens: from the query, or else from the link, or else None."""
     position = requested_position(query)
     if position is not None or link.turn is None:
         return position
@@ -71,7 +71,7 @@ class ShareForm(forms.Form):
         return data
 
     def expires_at(self, now: datetime) -> datetime | None:
-        """Expiry in full minutes, so that a repeated form gives the same link; a date is the last valid day."""
+        """Return the expiry in full minutes, so that a repeated form gives the same link; a date is the last day."""
         chosen = self.cleaned_data["ends"]
         if chosen == "never":
             return None
@@ -80,14 +80,14 @@ class ShareForm(forms.Form):
         return now.replace(second=0, microsecond=0) + timedelta(days=int(chosen), minutes=1)
 
     def position(self) -> tuple[int | None, int | None]:
-        """0-based turn and action."""
+        """Return turn and action, 0-based."""
         turn, action = self.cleaned_data.get("turn"), self.cleaned_data.get("action")
         if not self.cleaned_data["here"] or turn is None or (turn == 1 and not action):
             return None, None
         return turn - 1, action - 1 if action else None
 
     def problem(self) -> str:
-        """The first error of the form."""
+        """Return the first error of the form."""
         return next((str(errors[0]) for errors in self.errors.values()), "")
 
 
@@ -102,7 +102,7 @@ class SharedLink:
 
 
 def share_panel(request: HttpRequest, trajectory: Trajectory, role: Membership.Role | None) -> dict[str, Any]:
-    """Context of templates/trajectories/_share.html: links for the team only, the form for writers."""
+    """Return the context of templates/trajectories/_share.html: links only for the team, the form for writers."""
     links: list[SharedLink] = []
     if role is not None:
         queryset = ShareLink.objects.open(timezone.now()).filter(trajectory=trajectory).select_related("author")
@@ -136,5 +136,5 @@ def _views_text(link: ShareLink) -> str:
 
 
 def start_query(position: tuple[int, int] | None) -> str:
-    """Query string that opens the player at the position; empty for the start."""
+    """Return the query string that opens the player at the position; empty for the start."""
     return position_query(*position) if position else ""

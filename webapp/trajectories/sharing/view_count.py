@@ -28,7 +28,7 @@ PREFETCH = ("Sec-Purpose", "Purpose", "X-Purpose", "X-Moz")
 
 
 def is_view(request: HttpRequest, link: ShareLink) -> bool:
-    """Whether the request counts: no robot, no prefetch, not the link's author, not the same day again."""
+    """Return True if the request counts: no robot, no prefetch, not the link's author, not the same day again."""
     if request.method != "GET" or SEEN_COOKIE in request.COOKIES:
         return False
     agent = request.headers.get("User-Agent", "")
@@ -40,7 +40,7 @@ def is_view(request: HttpRequest, link: ShareLink) -> bool:
 
 
 def count_view(request: HttpRequest, response: HttpResponse, link: ShareLink, *, framed: bool = False) -> None:
-    """Count the view and set the cookie. In a third-party iframe only https cookies are kept."""
+    """Count the view and set the cookie. In a third-party iframe only https cookies are stored."""
     if not is_view(request, link):
         return
     do_count_view(link, timezone.now())

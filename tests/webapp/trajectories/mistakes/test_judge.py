@@ -15,7 +15,7 @@ from envs.base import GridBoard
 from tests.webapp.trajectories.scripted_attempt import BUDGETS, LOCKED, played, sokoban
 from webapp.trajectories.mistakes.budgets import Limits
 from webapp.trajectories.mistakes.judge import Mark, Verdict, find_marks, verdict
-from webapp.trajectories.mistakes.steps import JudgedAction, steps_of
+from webapp.trajectories.mistakes.steps import JudgedAction, judge_actions
 
 MOVES = {"Up": (-1, 0), "Down": (1, 0), "Left": (0, -1), "Right": (0, 1)}
 
@@ -23,7 +23,7 @@ MOVES = {"Up": (-1, 0), "Down": (1, 0), "Left": (0, -1), "Right": (0, 1)}
 def judge(
     data: dict[str, Any], environment: str = "Sokoban", limits: Limits = BUDGETS
 ) -> tuple[list[JudgedAction], list[Mark], Verdict | None]:
-    steps = list(steps_of(data, environment, limits))
+    steps = list(judge_actions(data, environment, limits))
     marks = find_marks(steps)
     return steps, marks, verdict(data, steps, marks, limits)
 
