@@ -26,7 +26,7 @@ from webapp.runs.access import may_delete
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
 from webapp.runs.run_colours import get_colour
-from webapp.studies.access import study_run_of
+from webapp.studies.access import find_study_run
 from webapp.teams.access import role_in_team, signed_in
 from webapp.teams.models import Membership
 from webapp.trajectories.sharing.share_links import open_shares
@@ -80,7 +80,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "undoable": _is_undoable(run),
             "undo_minutes": UNDO_TIME // timedelta(minutes=1),
             "notes": markdown.render(run.notes) if run.notes else "",
-            "study_run": study_run_of(request.user, run) if run.group else None,
+            "study_run": find_study_run(request.user, run) if run.group else None,
             "reports": Report.objects.mentioning(request.user, run) if tab == "run" else [],
             "may_hide": role == Membership.Role.ADMIN or run.author_id == request.user.pk,
             "phase_text": formatting.phase_text(phase, run.length)

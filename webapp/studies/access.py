@@ -19,7 +19,7 @@ MISSING = "This study does not exist, or it belongs to a team you are not in."
 
 
 def get_study(user: User | AnonymousUser, slug: str) -> Study:
-    """The study of that slug if the user may read it, with its team and author. Raises Http404."""
+    """Return the study of that slug if the user may read it, with its team and author. Raises Http404."""
     study = Study.objects.visible_to(user).select_related("team", "author").filter(slug=slug).first()
     if study is None:
         raise Http404(MISSING)
@@ -27,7 +27,7 @@ def get_study(user: User | AnonymousUser, slug: str) -> Study:
 
 
 def get_study_to_steer(user: User | AnonymousUser, slug: str) -> Study:
-    """The study, to change it. Raises Http404 for outsiders, PermissionDenied for viewers."""
+    """Return the study, to change it. Raises Http404 for outsiders, PermissionDenied for viewers."""
     study = get_study(user, slug)
     if role_in_team(user, study.team_id) is None:
         raise Http404(MISSING)
@@ -35,12 +35,12 @@ def get_study_to_steer(user: User | AnonymousUser, slug: str) -> Study:
     return study
 
 
-def study_run_of(user: User | AnonymousUser, run: Run) -> StudyRun | None:
-    """The run's place in its study, if it has one that the user may read. One query."""
+def find_study_run(user: User | AnonymousUser, run: Run) -> StudyRun | None:
+    """Return the run's arm and seed in its study; None if it is in no study that the user may read. One query."""
     studies = Study.objects.visible_to(user).values("pk")
     return StudyRun.objects.select_related("arm__study").filter(run=run, arm__study__in=studies).first()
 
 
 def counted(user: User | AnonymousUser) -> Q:
-    """Condition on runs whose results a reader of their study sees: private ones only where they may be read."""
+    """Return a condition on the runs of a study that its reader may count: private runs only if they may read them."""
     return ~Q(visibility=Run.Visibility.PRIVATE) | readable_by(user)

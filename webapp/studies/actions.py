@@ -21,7 +21,7 @@ from webapp.runs.launch.creation import KEY_LENGTH, SchedulingOptions, free_name
 from webapp.runs.launch.planning import do_launch, plan_launch
 from webapp.runs.models import Run
 from webapp.studies.models import MAX_TITLE_LENGTH, Study, StudyArm, StudyRun
-from webapp.studies.study_launch import request_of
+from webapp.studies.study_launch import build_request
 from webapp.studies.study_plan import PlannedArm, PlannedCell, StudyPlan
 from webapp.studies.study_spec import Spec
 from webapp.teams.audit import record
@@ -30,7 +30,7 @@ from webapp.teams.models import AuditAction, Team, User
 Action = Literal["pause", "resume", "cancel", "undo-cancel"]
 ACTIONS: tuple[Action, ...] = ("pause", "resume", "cancel", "undo-cancel")
 RUNS_VISIBILITY = "runs_visibility"
-"""Who can read later trials, in `Study.scheduling`: a study may be open without its runs."""
+"""Key in `Study.scheduling` for the visibility of later trials: a study may be open without its runs."""
 
 
 def do_create_study(
@@ -44,16 +44,16 @@ def do_create_study(
     visibility: Study.Visibility = Study.Visibility.TEAM,
     launch_key: str = "",
 ) -> Study:
-    """Create a study with the runs that it begins with, all or none; a search launches its trials from the clock.
+    """Create a study with its first runs, all or none; the clock process launches the trials of a search.
 
-    With the author's `launch_key` of an earlier call, that study is returned. Raises as do_launch.
+    Returns the author's existing study with this `launch_key`, if there is one. Raises the exceptions of do_launch.
     """
     scheduling = scheduling or SchedulingOptions()
     require_may_prefer(author, team.pk, scheduling.priority)
     key = launch_key[:KEY_LENGTH]
     earlier = Study.objects.filter(author=author, launch_key=key)
-    if key and (found := earlier.first()):
-        return found
+    if key and (existing := earlier.first()):
+        return existing
     try:
         with transaction.atomic():
             study = Study.objects.create(
@@ -74,8 +74,8 @@ def do_create_study(
             do_add_arms(study, author, plan.arms, plan.cells)
             _record(AuditAction.LAUNCHED, study)
     except (IntegrityError, QuotaExceeded):  # the same launch may have been committed meanwhile
-        if key and (found := earlier.first()):
-            return found
+        if key and (existing := earlier.first()):
+            return existing
         raise
     return study
 
@@ -86,9 +86,9 @@ def _record(action: AuditAction, study: Study, **details: Any) -> None:
 
 @transaction.atomic
 def do_add_arms(study: Study, author: User, arms: Sequence[PlannedArm], cells: Sequence[PlannedCell]) -> list[StudyArm]:
-    """Create arms after those that the study has, and queue their runs. `cells` count the new arms from 0.
+    """Create further arms, and queue their runs. `cells` count the new arms from 0.
 
-    Raises as do_launch.
+    Raises the exceptions of do_launch.
     """
     if not arms:
         return []
@@ -103,11 +103,11 @@ def do_add_arms(study: Study, author: User, arms: Sequence[PlannedArm], cells: S
         )
         for at, arm in enumerate(arms)
     )
-    request = request_of(
+    request = build_request(
         study.team,
         cells[0].config,
         cells,
-        scheduling_of(study),
+        get_scheduling(study),
         visibility=Run.Visibility(study.scheduling.get(RUNS_VISIBILITY, Run.Visibility.TEAM)),
         group=study.title,
     )
@@ -119,8 +119,8 @@ def do_add_arms(study: Study, author: User, arms: Sequence[PlannedArm], cells: S
     return rows
 
 
-def scheduling_of(study: Study) -> SchedulingOptions:
-    """The options that were chosen at the launch, for later trials as well."""
+def get_scheduling(study: Study) -> SchedulingOptions:
+    """Return the options chosen at the launch, which apply to later trials as well."""
     stored: dict[str, Any] = study.scheduling
     return SchedulingOptions(
         stored.get("queue", ""), stored.get("gpus"), Run.Priority(stored.get("priority", Run.Priority.NORMAL))
@@ -129,13 +129,13 @@ def scheduling_of(study: Study) -> SchedulingOptions:
 
 @dataclass(frozen=True)
 class StudyChange:
-    """What a request to all runs of a study did. `refusals` are the reasons of runs that did not follow."""
+    """Result of a request to all runs of a study. `refusals` are the reasons of runs that did not follow."""
 
     changed: int
     refusals: list[str] = field(default_factory=list)
 
-    def words(self, action: Action) -> str:
-        """Message for users."""
+    def message(self, action: Action) -> str:
+        """Return the message for users."""
         runs = formatting.plural(self.changed, "run")
         text = {
             "pause": f"The study is paused: {runs} pause after their current turn and keep a checkpoint.",
@@ -162,18 +162,18 @@ def do_control_study(study: Study, action: Action) -> StudyChange:
 
     The study changes first, so that it launches nothing more; its runs follow one by one. Raises RequestRefused.
     """
-    before, after = STATES[action]
+    states, new_state = STATES[action]
     now = timezone.now()
-    possible = Study.objects.filter(pk=study.pk, state__in=before)
+    possible = Study.objects.filter(pk=study.pk, state__in=states)
     if action == "undo-cancel":
         possible = possible.filter(ended_at__gt=now - UNDO_TIME)
     if action == "resume":  # a running study, too: runs that were still pausing at the last request, or by themselves
         paused = Study.objects.filter(arms__members__run__state=Run.State.PAUSED)
         possible = possible.filter(Q(state=Study.State.PAUSED) | Q(pk__in=paused.values("pk")))
     cancelled_at = study.ended_at
-    ended = now if after == Study.State.CANCELLED else None
+    ended = now if new_state == Study.State.CANCELLED else None
     with transaction.atomic():
-        if not possible.update(state=after, ended_at=ended, **({"problem": ""} if action == "resume" else {})):
+        if not possible.update(state=new_state, ended_at=ended, **({"problem": ""} if action == "resume" else {})):
             study.refresh_from_db()
             raise RequestRefused(_refusal(study, action))
         _record(AuditAction.CONTROLLED, study, request=action)
@@ -195,7 +195,7 @@ def do_control_study(study: Study, action: Action) -> StudyChange:
 
 
 def _affected(action: Action, cancelled_at: Any) -> Q:
-    """Condition on the runs that an action concerns. Those that were stopped early stay as they are."""
+    """Return a condition on the runs to which an action applies; runs that were stopped early are not changed."""
     match action:
         case "pause":
             return Q(state__in=(Run.State.QUEUED, *Run.HELD), requested="")
@@ -218,7 +218,7 @@ def _refusal(study: Study, action: Action) -> str:
 
 @transaction.atomic
 def do_share_study(study: Study, visibility: Study.Visibility, *, with_runs: bool = False) -> int:
-    """Set who can read the study. `with_runs`: its runs as well, later trials included, without private ones.
+    """Set who can read the study. `with_runs`: also its runs, including later trials, except for private ones.
 
     Returns the number of changed runs.
     """

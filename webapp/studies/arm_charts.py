@@ -16,19 +16,19 @@ from webapp.runs.metric_charts import MetricChart
 
 POINTS = 150
 MAX_LINES = 12
-"""Arms in one chart: the first ones, of a search the best."""
+"""Maximum number of arms in one chart: the first ones, or the best of a search."""
 
 
-def charts_of(results: StudyResults) -> list[MetricChart]:
-    """One chart for each metric of the study in each environment. Three queries."""
+def build_charts(results: StudyResults) -> list[MetricChart]:
+    """Return one chart for each metric of the study in each environment. Three queries."""
     suites = {row.outcome.suite for row in results.rows}
     names = [*map(arm_curves.evaluated, suites), *results.plan.curves]
-    found = curves.cut([row.key for row in results.rows], names, width=POINTS).curves if results.rows else {}
+    points = curves.cut([row.key for row in results.rows], names, width=POINTS).curves if results.rows else {}
 
-    def line_of(row: RunRow, metric: str) -> Points:
-        return [(point.iteration, point.value) for point in found.get((row.key, metric), ())]
+    def get_points(row: RunRow, metric: str) -> Points:
+        return [(point.iteration, point.value) for point in points.get((row.key, metric), ())]
 
-    return [_chart(chart) for chart in arm_curves.charts(results, line_of)]
+    return [_chart(chart) for chart in arm_curves.charts(results, get_points)]
 
 
 def _chart(chart: ArmChart) -> MetricChart:
@@ -45,7 +45,7 @@ def _text(spec: MetricSpec, point: BandPoint) -> str:
 
 
 def picture(title: str, charts: Sequence[MetricChart]) -> str:
-    """All charts as one SVG document."""
+    """Return all charts as one SVG document."""
     panels = [
         Panel(chart.title, [replace(line, colour=line.colour - 1) for line in chart.lines], chart.spec.unit)
         for chart in charts

@@ -1,4 +1,4 @@
-"""Studies of a team, their arms, and which run belongs to which arm."""
+"""Studies of a team, their arms, and their runs."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
 MAX_TITLE_LENGTH = 80
-"""As of a group of runs: a study's runs are a group of its name."""
+"""Maximum length of a group's name, since the runs of a study are a group with its name."""
 
 
 class StudyQuerySet(models.QuerySet["Study"]):
     def visible_to(self, user: User | AnonymousUser) -> StudyQuerySet:
-        """Studies that the user may read: those of their teams, and those open to anyone with the link."""
+        """Return studies that the user may read: studies of their teams, and studies open to anyone with the link."""
         shared = Q(visibility=Study.Visibility.LINK)
         if not user.is_authenticated:
             return self.filter(shared)
         return self.filter(shared | Q(team__in=Membership.objects.filter(user_id=user.pk).values("team")))
 
     def listed_for(self, user: User | AnonymousUser) -> StudyQuerySet:
-        """Studies for lists: those of the user's teams."""
+        """Return studies for the user's lists: studies of their teams."""
         if not user.is_authenticated:
             return self.none()
         return self.filter(team__in=Membership.objects.filter(user_id=user.pk).values("team"))
 
 
 class Study(models.Model):
-    """A question put to many runs: arms × seeds, launched, steered and judged together."""
+    """An experiment of many runs: arms × seeds, launched, steered and judged together."""
 
     class Kind(models.TextChoices):
         CATALOGUE = "catalogue", "Study of the paper"
@@ -92,7 +92,7 @@ class Study(models.Model):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be read without an account."""
+        """True if the study can be read without an account."""
         return self.visibility == self.Visibility.LINK
 
 

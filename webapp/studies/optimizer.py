@@ -1,7 +1,7 @@
-"""Choice of the next trials and of hopeless arms, by Optuna's samplers and pruner.
+"""Choice of the next trials and of arms to stop, by Optuna's samplers and pruner.
 
-Optuna's study is rebuilt in memory from the rows of a study at each step, with a seed that follows from them: the
-database of the site stays the only one, and a step repeated after a crash chooses the same.
+Optuna's study is rebuilt in memory from the rows of a study at each step, with a seed derived from them: the site has
+no second database, and a step repeated after a crash makes the same choice.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 RANDOM_TRIALS = 8
-"""Trials at random before the Bayesian search begins to choose."""
+"""Number of random trials before the Bayesian search starts."""
 _RUNG = "completed_rung_{}"
-"""Attribute in which Optuna's pruner keeps the value of a trial at a rung."""
+"""Attribute for the value of a trial at a rung, as Optuna's pruner stores it."""
 Better = Literal["up", "down"]
 
 
 @dataclass(frozen=True)
 class ArmRecord:
-    """An arm as the optimizer sees it. `value` is its result if it has one; `rungs` are its values at rungs, from 0."""
+    """An arm for the optimizer. `value` is its result, if there is one; `rungs` are its values at rungs, from 0."""
 
     changes: Mapping[str, Any]
     state: Literal["running", "complete", "stopped", "failed"]
@@ -35,7 +35,7 @@ class ArmRecord:
 
 
 def rung_iterations(stopping: EarlyStopping, iterations: int) -> list[int]:
-    """Iterations at which arms are compared, all before the last one."""
+    """Return the iterations at which arms are compared, all before the last one."""
     return list(_powers(stopping, iterations))
 
 
@@ -49,43 +49,45 @@ def _powers(stopping: EarlyStopping, iterations: int) -> Iterator[int]:
 def suggestions(
     spec: SearchSpec, whole: Mapping[str, bool], records: Sequence[ArmRecord], better: Better, count: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Settings of the next `count` trials after those of `records`.
+    """Return the settings of the next `count` trials.
 
     Args:
-        whole: of each setting of the space, whether it takes whole numbers only.
-        seed: of the study; the number of records is added to it.
+        whole: for each setting of the space, True if it takes only whole numbers.
+        seed: seed of the study, to which the number of records is added.
     """
     optuna = _library()
     seed = (seed + len(records)) % 2**32
     sampler: BaseSampler = optuna.samplers.RandomSampler(seed=seed)
     if spec.kind == "bayesian":
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS, constant_liar=True)
-    space = {one.setting: _distribution(one, whole[one.setting]) for one in spec.space}
+    space = {
+        search_range.setting: _distribution(search_range, whole[search_range.setting]) for search_range in spec.space
+    }
     study = optuna.create_study(sampler=sampler, direction=_direction(better))
     for record in records:
         study.add_trial(_trial(record, space))
-    asked = [study.ask(space).params for _ in range(count)]
-    ranges = {one.setting: one for one in spec.space}
-    return [{name: _short(value, ranges[name]) for name, value in params.items()} for params in asked]
+    suggested = [study.ask(space).params for _ in range(count)]
+    ranges = {search_range.setting: search_range for search_range in spec.space}
+    return [{name: _short(value, ranges[name]) for name, value in params.items()} for params in suggested]
 
 
 def _short(value: Any, range_: SearchRange) -> Any:
-    """The value with four digits, within the range: more of them say nothing and fill pages."""
+    """Round the value to four digits, within the range: more digits are meaningless and fill pages."""
     if not isinstance(value, float) or range_.low is None or range_.high is None:
         return value
     return min(range_.high, max(range_.low, float(f"{value:.4g}")))
 
 
 def is_hopeless(stopping: EarlyStopping, better: Better, arm: ArmRecord, others: Sequence[ArmRecord]) -> bool:
-    """Whether the arm, which has just reached the last of its rungs, is to be stopped there."""
+    """Return True if the arm, which has just reached the last of its rungs, should stop there."""
     optuna = _library()
     rung = max(arm.rungs)
-    before = {number: value for number, value in arm.rungs.items() if number < rung}
+    earlier_rungs = {number: value for number, value in arm.rungs.items() if number < rung}
     study = optuna.create_study(direction=_direction(better))
     for other in others:
         study.add_trial(_trial(other, {}))
     at = stopping.min_iterations * stopping.reduction**rung
-    study.add_trial(_trial(ArmRecord(arm.changes, "running", rungs=before), {}, {at: arm.rungs[rung]}))
+    study.add_trial(_trial(ArmRecord(arm.changes, "running", rungs=earlier_rungs), {}, {at: arm.rungs[rung]}))
     pruner = optuna.pruners.SuccessiveHalvingPruner(
         min_resource=stopping.min_iterations, reduction_factor=stopping.reduction
     )
@@ -93,7 +95,7 @@ def is_hopeless(stopping: EarlyStopping, better: Better, arm: ArmRecord, others:
 
 
 def _library() -> Any:
-    """Optuna, loaded by the process that steps studies alone: it takes seconds and tens of megabytes."""
+    """Import Optuna, only in the process that steps studies: it takes seconds and tens of megabytes."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -104,16 +106,16 @@ def _direction(better: Better) -> str:
     return "maximize" if better == "up" else "minimize"
 
 
-def _distribution(one: SearchRange, whole: bool) -> BaseDistribution:
+def _distribution(search_range: SearchRange, whole: bool) -> BaseDistribution:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    if one.values:
-        return CategoricalDistribution([value for value in one.values if not isinstance(value, (list, dict))])
-    assert one.low is not None
-    assert one.high is not None
+    if search_range.values:
+        return CategoricalDistribution([value for value in search_range.values if not isinstance(value, (list, dict))])
+    assert search_range.low is not None
+    assert search_range.high is not None
     if whole:
-        return IntDistribution(round(one.low), round(one.high), log=one.log)
-    return FloatDistribution(one.low, one.high, log=one.log)
+        return IntDistribution(round(search_range.low), round(search_range.high), log=search_range.log)
+    return FloatDistribution(search_range.low, search_range.high, log=search_range.log)
 
 
 def _trial(
@@ -136,7 +138,7 @@ def _trial(
         state=state,
         value=record.value if state == TrialState.COMPLETE else None,
         params={name: record.changes[name] for name in space if name in record.changes},
-        distributions={name: one for name, one in space.items() if name in record.changes},
+        distributions={name: distribution for name, distribution in space.items() if name in record.changes},
         intermediate_values=values,
         system_attrs={_RUNG.format(rung): value for rung, value in record.rungs.items()},
     )

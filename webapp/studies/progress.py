@@ -1,4 +1,4 @@
-"""Steps of studies in the clock process: early stopping, next trials, the end."""
+"""Steps of studies in the clock process: early stopping, next trials, end of the study."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ logger = logging.getLogger(__name__)
 
 ACTIVE = (Run.State.QUEUED, Run.State.STARTING, Run.State.RUNNING, Run.State.PAUSED)
 MAX_ATTEMPTS = 20
-"""Trials with values that do not fit together, before a search is paused."""
+"""Number of draws of values that do not fit together, after which a search is paused."""
 
 
 def unfinished() -> QuerySet[Study]:
-    """Studies that go on, finished ones with resumed runs included."""
+    """Return studies to step, including finished ones with resumed runs."""
     resumed = Q(state=Study.State.FINISHED, arms__members__run__state__in=ACTIVE)
     return Study.objects.filter(Q(state=Study.State.RUNNING) | resumed).distinct()
 
 
 def do_advance() -> int:
-    """Step every study that goes on. Returns how many of them changed."""
+    """Step every unfinished study. Returns the number of studies that changed."""
     count = 0
     for number in list(unfinished().order_by("pk").values_list("pk", flat=True)):
         try:
@@ -53,7 +53,7 @@ def do_advance() -> int:
 
 @transaction.atomic
 def do_advance_study(number: int) -> bool:
-    """Stop hopeless arms, launch the next trials, and end the study if all is done. False if nothing changed."""
+    """Stop hopeless arms, launch the next trials, and end the study if it is done. Returns False if nothing changed."""
     study = (
         Study.objects.select_for_update(skip_locked=True, of=("self",))
         .select_related("team", "author")
@@ -75,7 +75,7 @@ def do_advance_study(number: int) -> bool:
 
 
 def _settle(study: Study, spec: CatalogueSpec | GridSpec | SearchSpec) -> bool:
-    """Set whether the study is finished, by its runs. Returns whether that changed."""
+    """Update whether the study is finished, from its runs. Returns True if that changed."""
     runs = Run.objects.filter(study_run__arm__study=study)
     unfinished = runs.filter(state__in=ACTIVE).exists()
     if isinstance(spec, SearchSpec) and study.arms.count() < spec.trials:
@@ -91,38 +91,38 @@ def _settle(study: Study, spec: CatalogueSpec | GridSpec | SearchSpec) -> bool:
 # -- values of arms ---------------------------------------------------------------------------------------------------
 
 
-def runs_of(arm: StudyArm) -> list[Run]:
-    """The runs of an arm, prefetched."""
+def get_runs(arm: StudyArm) -> list[Run]:
+    """Return the prefetched runs of an arm."""
     return [member.run for member in arm.members.all()]
 
 
 def value_at(points: Sequence[curves.Point], iteration: int | None, window: int) -> float | None:
-    """Mean of the last `window` points up to an iteration (None: up to the end); None without any."""
+    """Return the mean of the last `window` points up to an iteration (None: the end); None without points."""
     values = [point.value for point in points if iteration is None or point.iteration <= iteration][-window:]
     return fmean(values) if values else None
 
 
-def better_of(metric: str) -> Better:
-    """Which values of a metric are better."""
+def better_direction(metric: str) -> Better:
+    """Return the direction in which the metric improves."""
     return cast(Better, registry.get_spec(metric).better)
 
 
-def arm_value(arm: StudyArm, found: curves.Curves, metric: str) -> float | None:
-    """Mean over the arm's runs of the metric at their ends; None if one has no value."""
-    values = [value_at(found.get((run.pk, metric), []), None, get_window(metric)) for run in runs_of(arm)]
+def arm_value(arm: StudyArm, points: curves.Curves, metric: str) -> float | None:
+    """Return the mean final value of the metric over the arm's runs; None if one has no value."""
+    values = [value_at(points.get((run.pk, metric), []), None, get_window(metric)) for run in get_runs(arm)]
     known = [value for value in values if value is not None]
     return fmean(known) if known and len(known) == len(values) else None
 
 
-def trial_record(arm: StudyArm, found: curves.Curves, metric: str) -> ArmRecord:
-    """The arm as the optimizer sees it; one with a run that did not finish has no result."""
+def trial_record(arm: StudyArm, points: curves.Curves, metric: str) -> ArmRecord:
+    """Return the arm for the optimizer; an arm with an unfinished run has no result."""
     rungs = {int(rung): float(value) for rung, value in arm.rungs.items()}
-    states = {run.state for run in runs_of(arm)}
+    states = {run.state for run in get_runs(arm)}
     if arm.stopped:
         return ArmRecord(arm.changes, "stopped", rungs=rungs)
     if states & set(ACTIVE):
         return ArmRecord(arm.changes, "running", rungs=rungs)
-    value = arm_value(arm, found, metric) if states == {Run.State.FINISHED} else None
+    value = arm_value(arm, points, metric) if states == {Run.State.FINISHED} else None
     return ArmRecord(arm.changes, "failed" if value is None else "complete", value, rungs)
 
 
@@ -130,19 +130,19 @@ def trial_record(arm: StudyArm, found: curves.Curves, metric: str) -> ArmRecord:
 
 
 def _stop_hopeless(study: Study, spec: GridSpec | SearchSpec, arms: list[StudyArm]) -> bool:
-    """Compare arms at the rungs that they have reached, and request that the worst of them stop."""
+    """Compare arms at the rungs that they have newly reached, and request that the worst of them stop."""
     assert spec.early_stopping is not None
-    stopping, metric, better = spec.early_stopping, spec.metric, better_of(spec.metric)
-    keys = [run.pk for arm in arms for run in runs_of(arm)]
-    found = curves.raw(keys, [metric])
+    stopping, metric, better = spec.early_stopping, spec.metric, better_direction(spec.metric)
+    keys = [run.pk for arm in arms for run in get_runs(arm)]
+    points = curves.raw(keys, [metric])
     changed = False
-    reached = _newly_reached(spec, arms, found)
+    reached = _newly_reached(spec, arms, points)
     for rung in sorted({rung for rung, _, _ in reached}):
-        here = [(arm, value) for at, arm, value in reached if at == rung and not arm.stopped]
-        for arm, value in here:  # all of them before the first is judged
+        arms_at_rung = [(arm, value) for at, arm, value in reached if at == rung and not arm.stopped]
+        for arm, value in arms_at_rung:  # record all values before the first arm is judged
             arm.rungs = {**arm.rungs, str(rung): value}
-        records = {arm.pk: trial_record(arm, found, metric) for arm in arms}
-        for arm, value in here:
+        records = {arm.pk: trial_record(arm, points, metric) for arm in arms}
+        for arm, value in arms_at_rung:
             others = [record for key, record in records.items() if key != arm.pk]
             if optimizer.is_hopeless(stopping, better, records[arm.pk], others):
                 arm.stopped = _reason(study, spec, rung, value, list(records.values()))
@@ -155,20 +155,20 @@ def _stop_hopeless(study: Study, spec: GridSpec | SearchSpec, arms: list[StudyAr
 
 
 def _newly_reached(
-    spec: GridSpec | SearchSpec, arms: Sequence[StudyArm], found: curves.Curves
+    spec: GridSpec | SearchSpec, arms: Sequence[StudyArm], points: curves.Curves
 ) -> list[tuple[int, StudyArm, float]]:
-    """Return (rung, arm, mean value) for each rung that an active arm has reached since it was last looked at."""
+    """Return (rung, arm, mean value) for each rung that an active arm has reached since the last step."""
     assert spec.early_stopping is not None
     reached = []
     for arm in arms:
-        if arm.stopped or not any(run.state in ACTIVE for run in runs_of(arm)):
+        if arm.stopped or not any(run.state in ACTIVE for run in get_runs(arm)):
             continue
-        rungs = optimizer.rung_iterations(spec.early_stopping, min(run.iterations for run in runs_of(arm)))
+        rungs = optimizer.rung_iterations(spec.early_stopping, min(run.iterations for run in get_runs(arm)))
         for rung in range(len(arm.rungs), len(rungs)):
             at, window = rungs[rung], get_window(spec.metric)
-            values = [value_at(found.get((run.pk, spec.metric), []), at, window) for run in runs_of(arm)]
+            values = [value_at(points.get((run.pk, spec.metric), []), at, window) for run in get_runs(arm)]
             known = [value for value in values if value is not None]
-            if len(known) < len(values) or any(run.iteration < at for run in runs_of(arm)):
+            if len(known) < len(values) or any(run.iteration < at for run in get_runs(arm)):
                 break
             reached.append((rung, arm, fmean(known)))
     return reached
@@ -177,7 +177,7 @@ def _newly_reached(
 def _reason(study: Study, spec: GridSpec | SearchSpec, rung: int, value: float, records: list[ArmRecord]) -> str:
     assert spec.early_stopping is not None
     reached = [record.rungs[rung] for record in records if rung in record.rungs]
-    better = better_of(spec.metric)
+    better = better_direction(spec.metric)
     rank = 1 + sum(other > value if better == "up" else other < value for other in reached)
     title = registry.get_spec(spec.metric)
     at = spec.early_stopping.min_iterations * spec.early_stopping.reduction**rung
@@ -189,7 +189,7 @@ def _reason(study: Study, spec: GridSpec | SearchSpec, rung: int, value: float, 
 
 
 def _request_stop(arm: StudyArm) -> None:
-    """Request once that each run of the arm stops. A refusal is tried again in the next round."""
+    """Request a stop of each run of the arm, once. A refused request is repeated in the next round."""
     for member in arm.members.all():
         if member.stop_requested:
             continue
@@ -207,8 +207,8 @@ def _request_stop(arm: StudyArm) -> None:
 
 
 def _launch_trials(study: Study, spec: SearchSpec, arms: list[StudyArm]) -> bool:
-    """Launch as many trials as the study runs at a time; on a problem, say why on its page."""
-    busy = sum(not arm.stopped and any(run.state in ACTIVE for run in runs_of(arm)) for arm in arms)
+    """Launch trials up to the number that the study runs in parallel; show a problem on its page."""
+    busy = sum(not arm.stopped and any(run.state in ACTIVE for run in get_runs(arm)) for arm in arms)
     count = min(spec.parallel - busy, spec.trials - len(arms))
     if count <= 0:
         return False
@@ -231,18 +231,18 @@ def _launch_trials(study: Study, spec: SearchSpec, arms: list[StudyArm]) -> bool
 
 
 def _next_trials(spec: SearchSpec, arms: Sequence[StudyArm], count: int) -> list[tuple[PlannedArm, list[PlannedCell]]]:
-    """The next trials. Values that do not fit together are drawn again; raises StudyRefused if none fit."""
-    keys = [run.pk for arm in arms for run in runs_of(arm)]
-    found = curves.raw(keys, [spec.metric]) if keys else {}
-    records = [trial_record(arm, found, spec.metric) for arm in arms]
+    """Return the next trials. Values that do not fit together are drawn again; raises StudyRefused if none fit."""
+    keys = [run.pk for arm in arms for run in get_runs(arm)]
+    points = curves.raw(keys, [spec.metric]) if keys else {}
+    records = [trial_record(arm, points, spec.metric) for arm in arms]
     environment = spec.config["environment"]["name"]
-    whole = {one.setting: number_type(one.setting, environment) is int for one in spec.space}
+    whole = {search_range.setting: number_type(search_range.setting, environment) is int for search_range in spec.space}
     planned: list[tuple[PlannedArm, list[PlannedCell]]] = []
     refusal = StudyRefused("space", "holds no values that fit together")
     for attempt in range(MAX_ATTEMPTS):
         seed = int(spec.config.get("seed", 0)) + MAX_TRIALS * attempt
         lacking = count - len(planned)
-        for changes in optimizer.suggestions(spec, whole, records, better_of(spec.metric), lacking, seed):
+        for changes in optimizer.suggestions(spec, whole, records, better_direction(spec.metric), lacking, seed):
             try:
                 planned.append(trial_cells(spec, changes, len(planned)))
             except StudyRefused as refused:

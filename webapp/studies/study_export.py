@@ -9,29 +9,29 @@ from collections.abc import Callable, Mapping, Sequence
 from trainer.studies.document import markdown
 from trainer.studies.results import RunRow
 from webapp.core.formatting import no_formula
-from webapp.studies.arm_charts import charts_of, picture
+from webapp.studies.arm_charts import build_charts, picture
 from webapp.studies.models import StudyRun
 from webapp.studies.seen_study import SeenStudy
 
 FORMATS = {"markdown": ("text/markdown", "md"), "svg": ("image/svg+xml", "svg"), "csv": ("text/csv", "csv")}
-"""Name of an export → its media type and the ending of its file."""
+"""Name of an export → its media type and file extension."""
 
 
 def exported(seen: SeenStudy, kind: str, absolute: Callable[[str], str]) -> str:
-    """The study in one of FORMATS, with the runs that its reader sees."""
+    """Return the study in one of FORMATS, with the runs that its reader may see."""
     results = seen.results(absolute)
     match kind:
         case "markdown":
             return markdown(seen.document(results), f"study-{seen.study.slug}.svg")
         case "svg":
-            return picture(seen.study.title, charts_of(results))
+            return picture(seen.study.title, build_charts(results))
         case "csv":
             return _as_csv(results.rows, {member.run_id: member for member in seen.members})
     raise ValueError(f"a study is exported as {', '.join(FORMATS)}, not {kind!r}")
 
 
 def _as_csv(rows: Sequence[RunRow], members: Mapping[int, StudyRun]) -> str:
-    """One line per run, with the settings in which arms differ. `members` are by primary key of the run."""
+    """Write one line per run, with the settings in which arms differ. `members` are by primary key of the run."""
     names = list(dict.fromkeys(name for member in members.values() for name in member.arm.changes))
     text = io.StringIO()
     writer = csv.writer(text)

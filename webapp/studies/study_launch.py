@@ -1,4 +1,4 @@
-"""Launch of a study's runs, by the same requests and plans as in the launch form and the API."""
+"""Launch of a study's runs, by the requests and plans of the launch form and the API."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from webapp.teams.models import Team
 def launchable(
     spec: Spec, team: Team, scheduling: SchedulingOptions, readable: QuerySet[Run]
 ) -> tuple[StudyPlan, LaunchPlan]:
-    """The study and its launch, if this site may run it now. Raises StudyRefused.
+    """Return the plan and the launch of a study, if this site may run it now. Raises StudyRefused.
 
     Args:
         readable: runs that its author may read as a member of their teams.
     """
     plan = planned(spec)
     config = plan.common or plan.cells[0].config
-    launch = plan_launch(request_of(team, config, plan.cells, scheduling), readable)
+    launch = plan_launch(build_request(team, config, plan.cells, scheduling), readable)
     if launch.errors:
         raise StudyRefused("config", "; ".join(f"{name}: {text}" for name, text in launch.errors.items()))
-    if any(one.policy.device == "cuda" for one in launch.configs) and not has_gpus(launch.capacity):
+    if any(arm_config.policy.device == "cuda" for arm_config in launch.configs) and not has_gpus(launch.capacity):
         field = "scale" if isinstance(spec, CatalogueSpec) else "preset"
         raise StudyRefused(field, "needs an NVIDIA GPU, and no worker with one is online: start one, or choose another")
     return plan, launch
 
 
-def request_of(
+def build_request(
     team: Team,
     config: RunConfig,
     cells: Sequence[PlannedCell],
@@ -45,7 +45,7 @@ def request_of(
     visibility: Run.Visibility = Run.Visibility.TEAM,
     group: str = "",
 ) -> LaunchRequest:
-    """The request to launch these runs of a study; `config` stands for all of them."""
+    """Return a request to launch these runs of a study; `config` represents all of them."""
     return LaunchRequest(
         team,
         config,

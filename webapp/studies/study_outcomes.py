@@ -18,11 +18,11 @@ from webapp.trajectories.models import Trajectory
 
 MEMORY = "system/memory_bytes"
 CLOCK = "reward/mean"
-"""A metric logged in every training iteration: its last point holds the seconds used by the run."""
+"""A metric logged in every training iteration: its last point contains the run's seconds."""
 
 
-def members_of(study: Study, condition: Q | None = None) -> list[StudyRun]:
-    """The runs of a study with their arms, in the order of their launch, without their settings. One query."""
+def load_members(study: Study, condition: Q | None = None) -> list[StudyRun]:
+    """Return the runs of a study with their arms, in launch order, without their settings. One query."""
     members = StudyRun.objects.filter(arm__study=study).select_related("arm", "run")
     if condition is not None:
         members = members.filter(run__in=Run.objects.filter(condition).values("pk"))
@@ -30,32 +30,32 @@ def members_of(study: Study, condition: Q | None = None) -> list[StudyRun]:
 
 
 def read_outcomes(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> list[Outcome]:
-    """Outcomes so far of these runs, with every point of success and of `metrics`. Four queries."""
+    """Return the outcomes of these runs so far, with every point of success and of `metrics`. Four queries."""
     keys = [member.run_id for member in members]
     names = list(dict.fromkeys((SUCCESS, *metrics)))
     points = curves.raw(keys, names) if keys else {}
-    found = curves.summaries(keys, [CLOCK, MEMORY, GPU_MEMORY, OWN_GPU_MEMORY]) if keys else {}
+    summaries = curves.summaries(keys, [CLOCK, MEMORY, GPU_MEMORY, OWN_GPU_MEMORY]) if keys else {}
     evaluations: dict[int, dict[str, list[EvaluationResult]]] = defaultdict(lambda: defaultdict(list))
     for row in Evaluation.objects.filter(run__in=keys).order_by("iteration"):
         result = EvaluationResult(row.iteration, row.prompts, row.success, row.success_low, row.success_high)
         evaluations[row.run_id][row.suite].append(result)
     alarms: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    found_alarms = Alarm.objects.filter(run__in=keys).order_by("seq", "pk")  # also those that a rewind took back
+    found_alarms = Alarm.objects.filter(run__in=keys).order_by("seq", "pk")  # also alarms undone by a rewind
     for key, iteration, state in found_alarms.values_list("run_id", "iteration", "state"):
         alarms[key].append((iteration, state))
     outcomes = []
     for member in members:
         run, key = member.run, member.run_id
-        clock, memory = (found.get((key, name)) for name in (CLOCK, MEMORY))
+        clock, memory = (summaries.get((key, name)) for name in (CLOCK, MEMORY))
         outcome = Outcome(
             member.environment,
             member.arm.name,
             member.seed,
             iterations=run.iteration,
             curves={
-                name: {point.iteration: point.value for point in own}
+                name: {point.iteration: point.value for point in metric_points}
                 for name in names
-                if (own := points.get((key, name)))
+                if (metric_points := points.get((key, name)))
             },
             evaluations=dict(evaluations[key]),
             suite=run.environment,
@@ -66,7 +66,7 @@ def read_outcomes(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> l
             megabytes=memory.highest / 2**20 if memory else 0.0,
         )
         for name in (GPU_MEMORY, OWN_GPU_MEMORY):
-            if gpu := found.get((key, name)):
+            if gpu := summaries.get((key, name)):
                 outcome.curves[name] = {gpu.highest_at: gpu.highest}
         outcomes.append(outcome)
     return outcomes
@@ -102,7 +102,7 @@ def add_puzzles(outcomes: Mapping[int, Outcome]) -> None:
 
 
 def _shares(numbers: Sequence[int], statuses: Sequence[str]) -> tuple[float, ...]:
-    """Share of successes on each puzzle, in the order of their numbers."""
+    """Return the share of successes on each puzzle, in the order of their numbers."""
     played: dict[int, list[bool]] = defaultdict(list)
     for number, status in zip(numbers, statuses, strict=True):
         played[number].append(status == Trajectory.Status.SUCCESS)

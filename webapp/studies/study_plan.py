@@ -1,4 +1,4 @@
-"""Arms and runs of a study from its plan, with reasons why a plan cannot be launched."""
+"""Arms and runs that follow from the plan of a study, or the reason why it cannot be launched."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from webapp.studies.study_spec import CatalogueSpec, GridSpec, SearchSpec, Spec
 
 MAX_NAME = 120
 HARD_LIMIT = 900
-"""Runs of a study without a quota: each run's launch key ends with its number."""
+"""Maximum number of runs of a study without a quota: each run's launch key ends with its number."""
 NOT_VARIED = ("name", "seed", "kind", "tags", "trackers", "visibility")
-"""Settings that name a run or decide how it is repeated."""
+"""Settings that name a run or control its repetition."""
 
 
 class StudyRefused(ValueError):
-    """The study cannot be launched. `field` is the part of the plan; the message completes its label."""
+    """The study cannot be launched. `field` is the part of the plan; the message continues its label."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Arms and runs at the launch. `runs` counts those of later trials, too; `common` is what trials begin from."""
+    """Arms and runs at the launch. `runs` also counts runs of later trials; `common` is the base of trials."""
 
     title: str
     arms: list[PlannedArm]
@@ -72,7 +72,7 @@ class StudyPlan:
 
 
 def planned(spec: Spec) -> StudyPlan:
-    """What a launch of this plan begins with. Raises StudyRefused."""
+    """Return the arms and runs with which a launch starts. Raises StudyRefused."""
     try:
         json.dumps(spec.model_dump(), allow_nan=False, ensure_ascii=False).encode()
     except ValueError:
@@ -143,27 +143,31 @@ def _of_grid(spec: GridSpec) -> StudyPlan:
 
 
 def _of_search(spec: SearchSpec) -> StudyPlan:
-    """A search begins without arms: its trials are chosen in the transaction that launches them (trials.py)."""
+    """Plan a search, which starts without arms: its trials are chosen when they are launched (progress.py)."""
     base = _base(spec.config)
     _require_metric(spec.metric)
     _require_seeds(base, spec.seeds)
     names = []
-    for one in spec.space:
-        names.append(_setting(one.setting, "space"))
-        if not one.values and number_type(one.setting, base.environment.name) is None:
-            raise StudyRefused("space", f"give {one.setting} a range, and it is no number: list its values instead")
-        for value in one.values or [one.low, one.high]:
+    for search_range in spec.space:
+        names.append(_setting(search_range.setting, "space"))
+        if not search_range.values and number_type(search_range.setting, base.environment.name) is None:
+            raise StudyRefused(
+                "space", f"give {search_range.setting} a range, and it is no number: list its values instead"
+            )
+        for value in search_range.values or [search_range.low, search_range.high]:
             if isinstance(value, (list, dict)) or value is None:
-                raise StudyRefused("space", f"of {one.setting} may hold numbers, words, true and false only")
-            config = _changed(base, {one.setting: _as_whole(value)}, "space")
-            if _setting(one.setting, "space") in allowed_inputs.problems(config, Run.objects.none()):
-                raise StudyRefused("space", f"of {one.setting} names a model or a file: compare these in a grid")
+                raise StudyRefused("space", f"of {search_range.setting} may hold numbers, words, true and false only")
+            config = _changed(base, {search_range.setting: _as_whole(value)}, "space")
+            if _setting(search_range.setting, "space") in allowed_inputs.problems(config, Run.objects.none()):
+                raise StudyRefused(
+                    "space", f"of {search_range.setting} names a model or a file: compare these in a grid"
+                )
     axes = " × ".join(short_label(name) for name in names)
     return StudyPlan(f"{base.environment.name}: search of {axes}", [], [], spec.trials * spec.seeds, base)
 
 
 def number_type(setting: str, environment: str) -> type[int] | type[float] | None:
-    """Whether a setting, of the run or of its environment, takes whole numbers only or any; None if neither."""
+    """Return the type of a numeric setting, of the run or of its environment; None for other settings."""
     fields = dict(leaves(RunConfig, ""))
     if setting.startswith(f"{SETTINGS}.") and environment in envs.names():
         fields |= dict(leaves(envs.settings_model(environment), f"{SETTINGS}."))
@@ -173,12 +177,12 @@ def number_type(setting: str, environment: str) -> type[int] | type[float] | Non
 
 
 def _as_whole(value: Any) -> Any:
-    """A whole number as such, for settings that take only these."""
+    """Convert a whole number to int, for settings that take only integers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def trial_cells(spec: SearchSpec, changes: Mapping[str, Any], arm: int = 0) -> tuple[PlannedArm, list[PlannedCell]]:
-    """Arm and runs of one trial. Raises StudyRefused for values that do not fit together."""
+    """Return arm and runs of one trial. Raises StudyRefused for values that do not fit together."""
     base = _base(spec.config)
     config = _changed(base, changes, "space")
     title = arm_title(changes)
@@ -198,7 +202,7 @@ def _base(data: dict[str, Any]) -> RunConfig:
 
 
 def _setting(name: str, place: str) -> str:
-    """The name of a setting that a study may vary. Raises StudyRefused."""
+    """Return the name of a setting that a study may vary. Raises StudyRefused."""
     if name in NOT_VARIED:
         hint = "choose the number of seeds instead" if name == "seed" else "it does not change what a run learns"
         raise StudyRefused(place, f"may not vary {name}: {hint}")
@@ -206,7 +210,7 @@ def _setting(name: str, place: str) -> str:
 
 
 def _require_metric(name: str) -> None:
-    """Raise StudyRefused unless the metric says which arm is better."""
+    """Raise StudyRefused unless the metric has a better direction."""
     try:
         better = registry.get_spec(name).better
     except KeyError:
@@ -229,14 +233,14 @@ def _changed(config: RunConfig, changes: Mapping[str, Any], place: str) -> RunCo
 
 
 def _require_seeds(base: RunConfig, seeds: int) -> None:
-    """Raise StudyRefused unless as many seeds follow that of the shared settings."""
+    """Raise StudyRefused if the seeds after the one of the shared settings would be too large."""
     last = 2**32 - seeds
     if base.seed > last:
         raise StudyRefused("config", f"begin with seed {base.seed}, too large for {seeds} seeds: use at most {last}")
 
 
 def _require_different(configs: Sequence[RunConfig]) -> None:
-    """No two arms are the same computation, as with a setting that has no effect."""
+    """Raise StudyRefused if two arms are the same computation, as with a setting that has no effect."""
     seen: dict[str, int] = {}
     for number, config in enumerate(configs, start=1):
         digest = computation_digest(config)
@@ -248,13 +252,13 @@ def _require_different(configs: Sequence[RunConfig]) -> None:
 
 
 def _require_as_different(before: Sequence[PlannedCell], after: Sequence[PlannedCell]) -> None:
-    """Changes to all runs leave no two of them the same; at the scale of a smoke test, some are from the start."""
+    """Raise StudyRefused if changes to all runs make two of them equal that differed; smoke tests may start equal."""
     seen: dict[str, tuple[str, int]] = {}
     for planned_cell, changed in zip(before, after, strict=True):
-        own, arm = _nameless_digest(planned_cell.config), changed.arm + 1
+        own_digest, arm = _nameless_digest(planned_cell.config), changed.arm + 1
         digest = _nameless_digest(changed.config)
-        other, number = seen.setdefault(digest, (own, arm))
-        if other != own:
+        other, number = seen.setdefault(digest, (own_digest, arm))
+        if other != own_digest:
             raise StudyRefused("overrides", f"make arms {number} and {arm} the same: leave what they differ in")
 
 
@@ -263,7 +267,7 @@ def _nameless_digest(config: RunConfig) -> str:
 
 
 def named(config: RunConfig, title: str, seed: int) -> RunConfig:
-    """The configuration of one run, with its seed, named after its arm."""
+    """Return the configuration of one run, with its seed, named after its arm."""
     end = f", seed {seed}"
     start = config.name or config.environment.name
     name = f"{start}: {title}"[: MAX_NAME - len(end)].strip() + end
@@ -271,18 +275,18 @@ def named(config: RunConfig, title: str, seed: int) -> RunConfig:
 
 
 def short_label(name: str) -> str:
-    """Label of a setting in the title of an arm."""
+    """Return the label of a setting for the title of an arm."""
     return full_labels().get(name, name.rpartition(".")[2].replace("_", " ")).partition(",")[0]
 
 
 def arm_title(changes: Mapping[str, Any]) -> str:
-    """The settings of an arm in words, e.g. “KL penalty 0.001 · Group size 8”."""
+    """Return the settings of an arm as text, e.g. “KL penalty 0.001 · Group size 8”."""
     text = " · ".join(f"{short_label(name)} {value_text(value)}" for name, value in changes.items())
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def count_words(plan: StudyPlan, spec: Spec) -> str:
-    """The size of a study, e.g. “18 runs: 2 arms × 3 environments × 3 seeds”."""
+def count_text(plan: StudyPlan, spec: Spec) -> str:
+    """Return the size of a study as text, e.g. “18 runs: 2 arms × 3 environments × 3 seeds”."""
     runs, seeds = formatting.plural(plan.runs, "run"), formatting.plural(spec.seeds, "seed")
     if isinstance(spec, CatalogueSpec) and (most := len({cell.seed for cell in plan.cells})) > spec.seeds:
         seeds = f"{spec.seeds} seeds ({most} where runs are short)"
@@ -295,8 +299,8 @@ def count_words(plan: StudyPlan, spec: Spec) -> str:
     return f"{runs}: {' × '.join([*parts, seeds])}"
 
 
-def configs_of(plan: StudyPlan) -> Iterator[RunConfig]:
-    """Configurations to estimate the whole study from: of each run, or of the common one for each trial's run."""
+def list_configs(plan: StudyPlan) -> Iterator[RunConfig]:
+    """Yield the configurations from which to estimate the study: one per run, or the common one per trial's run."""
     if plan.common is not None:
         yield from [plan.common] * plan.runs
     else:

@@ -1,4 +1,4 @@
-"""Results of a study so far: its runs and its plan, as the trainer's results, verdicts and document take them."""
+"""Results of a study so far, from its runs and its plan, for the trainer's verdicts and document."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from webapp.studies.study_outcomes import add_puzzles, read_outcomes
 from webapp.studies.study_spec import CatalogueSpec, SearchSpec, Spec, read_spec
 
 MAX_COMPARED_ARMS = 12
-"""Arms of a grid whose differences from its first arm are tested: with more, no correction leaves any power."""
+"""Maximum number of arms whose differences from the first arm are tested: with more, corrections leave no power."""
 Address = Callable[[StudyRun], str]
-"""Address of a run, or "" where the reader may not open it."""
+"""Address of a run, or "" if the reader may not open it."""
 
 
-def results_of(study: Study, members: Sequence[StudyRun], address: Address = lambda member: "") -> StudyResults:
-    """Results of a study from these of its runs. At most seven queries."""
+def load_results(study: Study, members: Sequence[StudyRun], address: Address = lambda member: "") -> StudyResults:
+    """Return the results of a study from these runs. At most seven queries."""
     spec = read_spec(study.spec)
     arms = list(study.arms.all())
     plan = _plan(study, spec, arms)
@@ -61,7 +61,7 @@ def results_of(study: Study, members: Sequence[StudyRun], address: Address = lam
 
 
 def _plan(study: Study, spec: Spec, arms: Sequence[StudyArm]) -> Plan:
-    """The study as the trainer takes it: of the catalogue, or with one claim for each arm but the first."""
+    """Return the trainer's plan of the study: from the catalogue, or with a claim for each arm after the first."""
     if isinstance(spec, CatalogueSpec):
         return catalogue.STUDIES[spec.study]
     environments = dict.fromkeys(
@@ -81,24 +81,24 @@ def _plan(study: Study, spec: Spec, arms: Sequence[StudyArm]) -> Plan:
 
 
 def _planned_seeds(spec: Spec, plan: Plan) -> dict[str, int]:
-    """Seeds of each arm, by environment."""
+    """Return the number of seeds of each arm, by environment."""
     if isinstance(spec, CatalogueSpec):
         return plan.seed_counts(spec.scale, spec.seeds)
     return dict.fromkeys(plan.environments, spec.seeds)
 
 
 def arm_configs(members: Sequence[StudyRun]) -> list[ArmConfig]:
-    """Settings of each arm in each environment, without those of other versions that do not fit this one. One query."""
+    """Return the valid settings of each arm in each environment, for this version. One query."""
     firsts: dict[tuple[int, str], StudyRun] = {}
     for member in members:
         firsts.setdefault((member.arm_id, member.environment), member)
     keys = [member.run_id for member in firsts.values()]
     settings = dict(Run.objects.filter(pk__in=keys).values_list("pk", "config"))
-    found = []
+    result = []
     for (_, environment), member in firsts.items():
         try:
             config = stored_config(settings[member.run_id])
         except ValidationError:
             continue
-        found.append(ArmConfig(environment, member.arm.title, member.arm.name, config))
-    return found
+        result.append(ArmConfig(environment, member.arm.title, member.arm.name, config))
+    return result

@@ -16,7 +16,7 @@ MAX_TRIALS = 500
 MAX_PARALLEL = 50
 DEFAULT_METRIC = "success/rate"
 DEFAULT_SEEDS = 3
-"""Of a grid, and of a study that is not in the catalogue."""
+"""Default for grids, and for studies that are not in the catalogue."""
 
 SettingName = Annotated[str, Field(pattern=r"^[a-z_][A-Za-z0-9_.]*$", max_length=100)]
 Seeds = Annotated[int, Field(strict=True, ge=1, le=MAX_SEEDS, description="Number of seeds of each arm.")]
@@ -42,7 +42,7 @@ class Axis(_Strict):
 
 
 class SearchRange(_Strict):
-    """A setting and where a search looks: from `low` to `high`, or among `values`."""
+    """A setting and the range of a search: from `low` to `high`, or among `values`."""
 
     setting: SettingName
     low: float | None = Field(default=None, allow_inf_nan=False)
@@ -66,8 +66,8 @@ class SearchRange(_Strict):
 class EarlyStopping(_Strict):
     """Asynchronous successive halving (L. Li et al. 2020, MLSys, “ASHA”).
 
-    At iterations `min_iterations` × `reduction`^k, an arm goes on only while its value so far is in the best
-    1/`reduction` of those that got there.
+    At iterations `min_iterations` × `reduction`^k, an arm continues only if its value so far is in the best
+    1/`reduction` of the arms that got there.
     """
 
     min_iterations: int = Field(default=5, strict=True, ge=1, le=100_000, description="Iteration of the first rung.")
@@ -75,9 +75,9 @@ class EarlyStopping(_Strict):
 
 
 def default_seeds(study: str, scale: str) -> int:
-    """Seeds of each arm that a study of the catalogue has unless others are chosen."""
-    found = STUDIES.get(study)
-    return next((seeds for of, seeds in found.seeds.items() if of == scale), DEFAULT_SEEDS) if found else DEFAULT_SEEDS
+    """Return the default number of seeds of each arm of a catalogue study."""
+    seeds = STUDIES[study].seeds if study in STUDIES else {}
+    return next((number for name, number in seeds.items() if name == scale), DEFAULT_SEEDS)
 
 
 class CatalogueSpec(_Strict):
@@ -93,7 +93,7 @@ class CatalogueSpec(_Strict):
 
 
 class GridSpec(_Strict):
-    """Each combination of the values of some settings. `config` is what they have in common."""
+    """All combinations of the values of some settings. `config` contains the common settings."""
 
     kind: Literal["grid"] = "grid"
     config: dict[str, Any]
@@ -110,7 +110,7 @@ class GridSpec(_Strict):
 
 
 class SearchSpec(_Strict):
-    """Trials, each with values from some ranges, at random or where earlier trials promise most (TPE)."""
+    """Trials with values from ranges, chosen at random or from the results of earlier trials (TPE)."""
 
     kind: Literal["random", "bayesian"]
     config: dict[str, Any]
@@ -124,7 +124,7 @@ class SearchSpec(_Strict):
 
     @model_validator(mode="after")
     def _distinct(self) -> SearchSpec:
-        _require_distinct([one.setting for one in self.space])
+        _require_distinct([search_range.setting for search_range in self.space])
         return self
 
 
@@ -139,5 +139,5 @@ _ADAPTER: TypeAdapter[Spec] = TypeAdapter(Annotated[Spec, Field(discriminator="k
 
 
 def read_spec(data: Any) -> Spec:
-    """The plan in stored or sent data. Raises pydantic's ValidationError."""
+    """Parse a stored or posted plan. Raises pydantic's ValidationError."""
     return _ADAPTER.validate_python(data)

@@ -11,10 +11,10 @@ from tests.webapp.conftest import People
 from tests.webapp.studies.played import play_until, runs_of
 from webapp.runs.models import MetricPoint
 from webapp.studies.actions import do_create_study
-from webapp.studies.arm_charts import charts_of, picture
-from webapp.studies.study_outcomes import members_of
+from webapp.studies.arm_charts import build_charts, picture
+from webapp.studies.study_outcomes import load_members
 from webapp.studies.study_plan import planned
-from webapp.studies.study_results import results_of
+from webapp.studies.study_results import load_results
 from webapp.studies.study_spec import CatalogueSpec
 
 
@@ -27,8 +27,8 @@ def test_charts_and_picture_of_a_study(people: People, tmp_path: Path, settings:
     first = runs_of(study)[0]
     name = f"eval/{first.environment}/success"
     MetricPoint.objects.create(run=first, name=name, iteration=0, value=0.5, tokens=0, seconds=0.0)
-    results = results_of(study, members_of(study))
-    evaluated, *charts = charts_of(results)
+    results = load_results(study, load_members(study))
+    evaluated, *charts = build_charts(results)
     assert evaluated.title == "Sokoban: success on the evaluation puzzles"
     assert [chart.title for chart in charts] == [
         "Sokoban: success while training",

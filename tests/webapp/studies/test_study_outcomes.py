@@ -22,9 +22,9 @@ from webapp.ingest.tailer import JournalTailer
 from webapp.runs.actions import do_release_run
 from webapp.runs.models import Run
 from webapp.studies.actions import do_create_study
-from webapp.studies.study_outcomes import add_puzzles, members_of, read_outcomes
+from webapp.studies.study_outcomes import add_puzzles, load_members, read_outcomes
 from webapp.studies.study_plan import planned
-from webapp.studies.study_results import results_of
+from webapp.studies.study_results import load_results
 from webapp.studies.study_spec import CatalogueSpec
 from webapp.worker.claims import do_claim_run
 
@@ -72,7 +72,7 @@ def test_outcomes_equal_those_of_the_journal(people: People) -> None:
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
     journal_builder.write(run.folder, *played(run.environment))
     JournalTailer(Run.objects.get(pk=run.pk)).drain()
-    (here, *_) = read_outcomes(members_of(study), [UPDATE])
+    (here, *_) = read_outcomes(load_members(study), [UPDATE])
     config = RunConfig.model_validate(run.config)
     arm = STUDIES["figure-9"].arms[0]
     there = cell_journal.read(Cell(here.environment, arm, here.seed, config, run.folder))
@@ -101,7 +101,7 @@ def test_runs_are_timed_together_if_the_same_workers_computed_both(people: Peopl
         held = do_claim_run(run.pk, by, timezone.now())
         assert held is not None
         assert do_release_run(held, Run.State.FINISHED)
-    members = members_of(study)
+    members = load_members(study)
     outcomes = read_outcomes(members)
     timed_in = {member.run_id: outcome.timed_in for member, outcome in zip(members, outcomes, strict=True)}
     assert timed_in[first.pk] == timed_in[second.pk]
@@ -111,7 +111,7 @@ def test_runs_are_timed_together_if_the_same_workers_computed_both(people: Peopl
 def test_a_verdict_is_firm_with_all_seeds_of_its_environment(people: People) -> None:
     spec = CatalogueSpec(study="figure-9", scale="pocket")
     study = do_create_study(people.team, people.owner, spec, planned(spec))
-    found = {one.environment: one.planned for one in results_of(study, members_of(study)).verdicts}
+    found = {one.environment: one.planned for one in load_results(study, load_members(study)).verdicts}
     assert found == {"bandit": 5, "sokoban": 3, "frozen_lake": 3}
 
 
@@ -141,7 +141,7 @@ def test_a_collapse_that_a_rewind_took_back_was_detected_all_the_same(people: Pe
     Run.objects.filter(pk=run.pk).update(state=Run.State.STARTING)
     journal_builder.write(run.folder, *rewound(run.environment))
     JournalTailer(Run.objects.get(pk=run.pk)).drain()
-    members = [member for member in members_of(study) if member.run_id == run.pk]
+    members = [member for member in load_members(study) if member.run_id == run.pk]
     (here,) = read_outcomes(members, [UPDATE])
     arm = next(arm for arm in STUDIES["echo-trap"].arms if arm.name == "rewind")
     there = cell_journal.read(Cell(here.environment, arm, here.seed, RunConfig.model_validate(run.config), run.folder))

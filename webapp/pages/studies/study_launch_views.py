@@ -29,7 +29,7 @@ from webapp.runs.queue import device_classes
 from webapp.runs.queue.capacity import Capacity, capacity_now
 from webapp.studies.actions import do_create_study
 from webapp.studies.models import MAX_TITLE_LENGTH
-from webapp.studies.study_plan import configs_of, count_words
+from webapp.studies.study_plan import count_text, list_configs
 from webapp.teams.access import require_writable_teams, role_in_team, signed_in
 from webapp.teams.models import Membership, Team
 
@@ -76,7 +76,7 @@ def study_new(request: HttpRequest) -> HttpResponse:
     except (QuotaExceeded, RequestRefused) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return render(request, "studies/new.html", _context(request, values, teams, current), status=409)
-    messages.success(request, f"Study launched: {count_words(checked.plan, checked.spec)}.")
+    messages.success(request, f"Study launched: {count_text(checked.plan, checked.spec)}.")
     return redirect("study", study.slug)
 
 
@@ -110,9 +110,9 @@ def _facts(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team
     except FormRefused as refusal:
         return {"errors": refusal.errors}
     plan, launch, author = checked.plan, checked.launch, signed_in(request)
-    time = estimates.expected_time(author, list(configs_of(plan)))
+    time = estimates.expected_time(author, list(list_configs(plan)))
     return {
-        "size": count_words(plan, checked.spec),
+        "size": count_text(plan, checked.spec),
         "time": time.text if time else "",
         "arms": plan.arms[:MAX_LISTED],
         "more_arms": max(0, len(plan.arms) - MAX_LISTED),

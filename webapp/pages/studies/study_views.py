@@ -24,7 +24,7 @@ from webapp.runs.actions import RequestRefused
 from webapp.runs.models import Run
 from webapp.studies.access import get_study, get_study_to_steer
 from webapp.studies.actions import ACTIONS, do_control_study, do_share_study
-from webapp.studies.arm_charts import charts_of
+from webapp.studies.arm_charts import build_charts
 from webapp.studies.models import Study
 from webapp.studies.seen_study import SeenStudy, seen_by
 from webapp.studies.study_export import FORMATS, exported
@@ -102,7 +102,7 @@ def _results(seen: SeenStudy) -> dict[str, Any]:
         "seen": seen,
         "refresh": REFRESH_SECONDS,
         "question": document.lead[0] if results.plan.question else "",
-        "charts": charts_of(results),
+        "charts": build_charts(results),
         # figures of the arms lead to each run
         "sections": [section for section in document.sections if section.name != "runs"],
         "compare": ",".join(one.run.slug for one in seen.members[:10] if one.run_id in seen.readable),
@@ -118,7 +118,7 @@ def study_request(request: HttpRequest, slug: str, action: str) -> HttpResponse:
     try:
         change = do_control_study(found, wanted)
         level = messages.WARNING if change.refusals else messages.SUCCESS
-        messages.add_message(request, level, change.words(wanted))
+        messages.add_message(request, level, change.message(wanted))
     except (RequestRefused, QuotaExceeded) as refusal:
         messages.warning(request, str(refusal))
     return redirect("study", slug)
