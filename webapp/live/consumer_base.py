@@ -22,7 +22,7 @@ from webapp.core.quotas import is_reached
 from webapp.live.access_watch import access_watch
 from webapp.live.socket_garbage import socket_garbage
 from webapp.teams.models import User
-from webapp.teams.user_sessions import is_session_of
+from webapp.teams.user_sessions import belongs_to_user
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -264,7 +264,7 @@ def is_still_signed_in(user: User | AnonymousUser, session_key: str | None) -> b
     current = User.objects.filter(pk=user.pk, is_active=True).first()
     if current is None or session_key is None:
         return current is not None
-    return is_session_of(SessionStore(session_key), current)
+    return belongs_to_user(SessionStore(session_key), current)
 
 
 def parse_frame(text: str | None, max_length: int) -> tuple[dict[str, Any] | None, str]:

@@ -20,12 +20,12 @@ NO_ADMIN = "Only admins of this team can do this. Ask one of them to do it or to
 
 
 def signed_in(request: HttpRequest) -> User:
-    """The logged-in user, for views behind login_required."""
+    """Return the logged-in user, for views behind login_required."""
     return cast(User, request.user)
 
 
 def role_in(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
-    """The user's role in the team; None for outsiders and anonymous users."""
+    """Return the user's role in the team; None for outsiders and anonymous users."""
     if not user.is_authenticated:
         return None
     role = Membership.objects.filter(team_id=team_id, user_id=user.pk).values_list("role", flat=True).first()
@@ -33,13 +33,13 @@ def role_in(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
 
 
 def role_in_team(user: User | AnonymousUser, team_id: int) -> Membership.Role | None:
-    """As role_in, from the memberships cached on the user. Not for websockets, which stay open for hours."""
-    memberships = memberships_of(user)
-    return next((Membership.Role(each.role) for each in memberships if each.team_id == team_id), None)
+    """Return `role_in` from the memberships cached on the user. Not for websockets, which stay open for hours."""
+    memberships = get_memberships(user)
+    return next((Membership.Role(membership.role) for membership in memberships if membership.team_id == team_id), None)
 
 
 def may_write(user: User | AnonymousUser, team_id: int) -> bool:
-    """Whether the user may launch, steer and share in the team."""
+    """Return True if the user may launch, steer and share in the team."""
     return role_in(user, team_id) in Membership.WRITERS
 
 
@@ -50,7 +50,7 @@ def require_writer(user: User | AnonymousUser, team_id: int) -> None:
 
 
 def may_admin(user: User | AnonymousUser, team_id: int) -> bool:
-    """Whether the user may invite, change roles and settings, and revoke others' links and tokens in the team."""
+    """Return True if the user may invite, change roles and settings, and revoke others' links and tokens."""
     return role_in(user, team_id) == Membership.Role.ADMIN
 
 
@@ -61,15 +61,15 @@ def require_admin(user: User | AnonymousUser, team_id: int) -> None:
 
 
 def get_team(user: User | AnonymousUser, slug: str) -> Team:
-    """The team of that slug if the user is in it. Raises Http404."""
+    """Return the team of that slug if the user is in it. Raises Http404."""
     team = Team.objects.visible_to(user).filter(slug=slug).first()
     if team is None:
         raise Http404("There is no such team, or you are not in it.")
     return team
 
 
-def memberships_of(user: User | AnonymousUser) -> list[Membership]:
-    """Memberships of the user with their teams, by team name. Cached on the user: menus and buttons need them too."""
+def get_memberships(user: User | AnonymousUser) -> list[Membership]:
+    """Return the user's memberships with their teams, by team name. Cached on the user, for menus and buttons."""
     if not user.is_authenticated:
         return []
     cached: list[Membership] | None = user.__dict__.get("_memberships")
@@ -81,9 +81,9 @@ def memberships_of(user: User | AnonymousUser) -> list[Membership]:
 
 
 def may_create_team(user: User | AnonymousUser) -> bool:
-    """Whether the user may create a team: staff, and writers of any team. Viewers must not use the workers."""
+    """Return True if the user may create a team: staff, and writers of any team. Viewers must not use workers."""
     staff = user.is_authenticated and user.is_staff
-    return staff or any(membership.role in Membership.WRITERS for membership in memberships_of(user))
+    return staff or any(membership.role in Membership.WRITERS for membership in get_memberships(user))
 
 
 def require_may_create_team(user: User) -> None:
@@ -99,7 +99,7 @@ def require_may_create_team(user: User) -> None:
 
 
 def team_to_write_in(user: User | AnonymousUser, slug: str, missing: str) -> Team:
-    """The team of that slug in which the user may write; the first one by name without a slug.
+    """Return the team of that slug in which the user may write; the first one by name without a slug.
 
     Raises Http404 with `missing` for another team and for users without a team, PermissionDenied for viewers of all
     their teams.
@@ -117,12 +117,12 @@ def team_to_write_in(user: User | AnonymousUser, slug: str, missing: str) -> Tea
 
 
 def writable_teams(user: User | AnonymousUser) -> list[Team]:
-    """Teams in which the user may launch runs, by name; from the cached memberships."""
-    return [membership.team for membership in memberships_of(user) if membership.role in Membership.WRITERS]
+    """Return teams in which the user may launch runs, by name; from the cached memberships."""
+    return [membership.team for membership in get_memberships(user) if membership.role in Membership.WRITERS]
 
 
 def require_writable_teams(user: User | AnonymousUser) -> list[Team]:
-    """As writable_teams. Raises PermissionDenied if there is none."""
+    """Return `writable_teams`. Raises PermissionDenied if there is none."""
     teams = writable_teams(user)
     if not teams:
         raise PermissionDenied(READ_ONLY)

@@ -22,7 +22,7 @@ class TeamRefused(ValueError):
 
 
 def do_create_user(username: str, password: str | None = None, email: str = "") -> User:
-    """Create a user. Without a password they cannot log in until one is set."""
+    """Create a user, who cannot log in without a password until one is set."""
     return User.objects.create_user(username=username, email=email, password=password)
 
 
@@ -41,12 +41,12 @@ def do_set_role(team: Team, user: User, role: Membership.Role) -> Membership:
 
     Revokes the open invitations of a user who stops being an admin.
     """
-    before = _lock(team).memberships.filter(user=user).first()
-    if before is not None and before.role == Membership.Role.ADMIN and role != Membership.Role.ADMIN:
+    previous = _lock(team).memberships.filter(user=user).first()
+    if previous is not None and previous.role == Membership.Role.ADMIN and role != Membership.Role.ADMIN:
         _require_another_admin(team, user)
         _revoke_invitations(team, user)
     membership, _ = Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
-    former = before and before.role
+    former = previous and previous.role
     record(AuditAction.ROLE_CHANGED, user.username, team=team, was=former, role=str(role))
     return membership
 
@@ -55,7 +55,7 @@ def do_set_role(team: Team, user: User, role: Membership.Role) -> Membership:
 def do_remove_member(team: Team, user: User, by: User | None = None) -> Removal | None:
     """Remove the user from the team and revoke their tokens and invitations for it. The team keeps their runs.
 
-    Returns what undoes it; None for a user who is not in the team. Raises TeamRefused for the last admin.
+    Returns the removal that can be undone; None if the user is not in the team. Raises TeamRefused for the last admin.
     """
     membership = _lock(team).memberships.filter(user=user).first()
     if membership is None:
@@ -69,13 +69,13 @@ def do_remove_member(team: Team, user: User, by: User | None = None) -> Removal 
         team=team,
         by=by,
         name=f"{user.username} as {membership.get_role_display().lower()}",
-        role="" if by == user else Membership.Role.ADMIN,  # who left comes back by themselves
+        role="" if by == user else Membership.Role.ADMIN,  # users who left can return by themselves
         former=membership,
     )
 
 
 def _lock(team: Team) -> Team:
-    """Serialises changes of a team's members, so that two admins cannot remove each other."""
+    """Lock the team to serialise changes of its members, so that two admins cannot remove each other."""
     return Team.objects.select_for_update().get(pk=team.pk)
 
 
@@ -115,7 +115,7 @@ def do_invite(team: Team, author: User, role: Membership.Role, email: str = "") 
 
 
 def do_revoke_invitation(invitation: Invitation, by: User | None = None) -> Removal | None:
-    """Revoke an open invitation. An accepted one stays accepted. Returns what undoes it; None if it was not open."""
+    """Revoke an open invitation. Returns the removal that can be undone; None if it was not open."""
     rows = Invitation.objects.open(timezone.now()).filter(pk=invitation.pk)
     name = f"the invitation as {invitation.get_role_display().lower()}"
     name += f" for {invitation.email}" if invitation.email else ""
@@ -165,10 +165,10 @@ def do_create_token(
 
 
 def do_revoke_token(token: ApiToken, by: User | None = None) -> Removal | None:
-    """Revoke the token at once; idempotent. Returns what undoes it; None if it was revoked before."""
+    """Revoke the token at once; idempotent. Returns the removal that can be undone; None if it was revoked before."""
     rows = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
-    own = by is not None and by.pk == token.user_id
-    role = "" if own else Membership.Role.ADMIN  # no one else revives a secret that its owner gave up
+    by_owner = by is not None and by.pk == token.user_id
+    role = "" if by_owner else Membership.Role.ADMIN  # only the owner may restore a secret that they gave up
     removal = do_remove(rows, team=token.team, by=by, name=f"the token “{token.name}”", role=role)
     token.refresh_from_db()
     return removal

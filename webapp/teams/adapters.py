@@ -46,7 +46,7 @@ def _create_and_join(request: HttpRequest, make: Callable[[], User]) -> User:
 
 
 def user_id_of_login(login: str) -> int | None:
-    """Primary key of the account that a name or an e-mail address belongs to, in any case."""
+    """Return the primary key of the account with this name or e-mail address, ignoring case."""
     if not login or "\0" in login:
         return None
     named = Q(username__iexact=login) | Q(email__iexact=login) | Q(emailaddress__email__iexact=login)
@@ -54,7 +54,7 @@ def user_id_of_login(login: str) -> int | None:
 
 
 class AccountAdapter(DefaultAccountAdapter):
-    """Sign-up requires an invitation and uses it up."""
+    """Sign-up that requires an invitation and uses it up."""
 
     error_messages = {
         **DefaultAccountAdapter.error_messages,
@@ -69,14 +69,14 @@ class AccountAdapter(DefaultAccountAdapter):
     }
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """Send an account's mail. Without a mail server none is even composed: its links would end up in a log."""
+        """Send an account's mail. Without a mail server none is composed: its links would end up in a log."""
         if mail_is_configured():
             super().send_mail(template_prefix, email, context)
 
     def send_notification_mail(
         self, template_prefix: str, user: Any, context: dict[str, Any] | None = None, email: str | None = None
     ) -> None:
-        """Tell the account's owner that its access has changed. The change stays if the mail cannot be sent."""
+        """Notify the account's owner of a change of access, which stays if the mail cannot be sent."""
         try:
             super().send_notification_mail(template_prefix, user, context, email)
         except OSError:  # also smtplib's errors
@@ -91,7 +91,7 @@ class AccountAdapter(DefaultAccountAdapter):
         return _create_and_join(request, lambda: save(request, user, form, commit=True))
 
     def is_email_verified(self, request: HttpRequest, email: str) -> bool:
-        """An accepted invitation verifies the address to which it was sent."""
+        """Return True also for the address to which an accepted invitation was sent."""
         invited: str = getattr(request, "_invited_address", "")
         return (bool(invited) and invited.lower() == email.lower()) or super().is_email_verified(request, email)
 
@@ -102,7 +102,7 @@ class AccountAdapter(DefaultAccountAdapter):
         return reverse("account" if self.request.user.is_authenticated else "login")
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        """Key of the failed logins: the account, so that attempts by name and by e-mail address count together."""
+        """Return the account as key, so that failed logins by name and by e-mail address count together."""
         login = str(credentials.get("email") or credentials.get("username") or "").strip().lower()
         user_id = user_id_of_login(login)
         return f"login:{login}" if user_id is None else f"user:{user_id}"
@@ -127,12 +127,12 @@ class SecondFactorAdapter(DefaultMFAAdapter):
         return entity | {"name": SITE_NAME}
 
     def generate_authenticator_name(self, user: Any, type: Any) -> str:
-        """The browser that adds a passkey: where it is kept, in most cases."""
+        """Return the browser that adds a passkey, which in most cases stores it."""
         return client_name(context.request.headers.get("User-Agent", ""))
 
 
 class SocialAdapter(DefaultSocialAccountAdapter):
-    """The same for accounts of the organisation's own sign-in."""
+    """Sign-up by invitation for accounts of the organisation's single sign-on."""
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
         user: User = sociallogin.user

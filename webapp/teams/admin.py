@@ -1,4 +1,4 @@
-"""Users, teams, invitations and tokens in Django's admin, which is entered by the site's own login."""
+"""Users, teams, invitations and tokens in Django's admin, which uses the site's login."""
 
 from allauth.account.decorators import secure_admin_login
 from allauth.mfa.models import Authenticator
@@ -27,7 +27,7 @@ class TeamAdmin(admin.ModelAdmin):
 
 
 class ReadOnly(admin.ModelAdmin):
-    """Rows that are created and changed on the site's own pages."""
+    """Rows that are created and changed only on the site's pages."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -63,7 +63,7 @@ class ApiTokenAdmin(ReadOnly):
             do_revoke_token(token, signed_in(request))
 
 
-admin.site.unregister([Authenticator, UserSession])  # allauth's pages show secrets, and change what is a fact
+admin.site.unregister([Authenticator, UserSession])  # allauth's admin pages show secrets, and let staff edit facts
 
 
 @admin.register(Authenticator)
@@ -85,5 +85,5 @@ class UserSessionAdmin(ReadOnly):
 
 
 admin.site.register(User, UserAdmin)
-# The site's own login counts failed attempts; the admin's login would not.
+# The site's login counts failed attempts; the admin's login would not.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]

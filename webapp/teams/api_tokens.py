@@ -19,23 +19,23 @@ LAST_USED_INTERVAL = timedelta(minutes=1)
 
 
 def new_secret() -> str:
-    """A new secret: `es_` and 24 characters."""
+    """Return a new secret: `es_` and 24 characters."""
     return MARK + ids.token()
 
 
 def digest(secret: str) -> str:
-    """SHA-256 of a secret, the only form stored. Secrets are random, so a plain hash suffices."""
+    """Return the SHA-256 of a secret, the only form stored. Secrets are random, so a plain hash suffices."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def find_token(secret: str) -> ApiToken | None:
-    """The usable token of that secret, with its team and user. Updates `last_used_at` to the minute."""
+    """Return the usable token with that secret, its team and its user. Updates `last_used_at` to the minute."""
     if not secret.startswith(MARK) or not secret.isascii():
         return None
     now = timezone.now()
     expected = digest(secret)
     candidates = ApiToken.objects.usable(now).select_related("team", "user").filter(prefix=secret[:PREFIX_LENGTH])
-    token = next((each for each in candidates if hmac.compare_digest(each.digest, expected)), None)
+    token = next((candidate for candidate in candidates if hmac.compare_digest(candidate.digest, expected)), None)
     if token is None:
         return None
     stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_INTERVAL)

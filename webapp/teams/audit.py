@@ -1,7 +1,7 @@
 """Audit log: who did what, when, from where, to which object. Actions call `record` in their own transaction.
 
-Entries are only ever added here, and deleted by age. The person, address and means of an entry come from the request
-that is being answered; without one, the site or a command of its operator did it.
+Entries are only added, and deleted by age. Person, address and means of an entry come from the current request; without
+a request, the site or a command of its operator caused the entry.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ TOKEN = "_api_token"
 
 
 def audited_requests(get_response: View) -> View:
-    """Middleware that makes the request known to `record`."""
+    """Middleware that provides the current request to `record`."""
 
     def answer(request: HttpRequest) -> HttpResponse:
-        before = _request.set(request)
+        previous = _request.set(request)
         try:
             return get_response(request)
         finally:
-            _request.reset(before)
+            _request.reset(previous)
 
     return answer
 
 
 def note_token(request: HttpRequest, token: ApiToken) -> None:
-    """Note that a token authenticated the request."""
+    """Remember that a token authenticated the request."""
     setattr(request, TOKEN, token)
 
 
@@ -55,15 +55,15 @@ def record(
     """Add an entry.
 
     Args:
-        subject: describes the object for people, such as “the token “CI””.
-        team: whose admins read the entry; None: only staff does.
+        subject: describes the object for users, such as “the token “CI””.
+        team: team whose admins may read the entry; None: only staff may.
         path: page of the object.
-        user: who did it, if not the user of the request.
+        user: acting user, if it is not the user of the request.
         details: JSON values, such as the role before and after.
     """
     request = _request.get()
     token: ApiToken | None = getattr(request, TOKEN, None)
-    who = user or _user_of(request, token)
+    who = user or _find_user(request, token)
     AuditEntry.objects.create(
         action=action,
         user=who,
@@ -77,7 +77,7 @@ def record(
     )
 
 
-def _user_of(request: HttpRequest | None, token: ApiToken | None) -> User | None:
+def _find_user(request: HttpRequest | None, token: ApiToken | None) -> User | None:
     if token is not None:
         return token.user
     user = getattr(request, "user", None)

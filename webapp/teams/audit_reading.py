@@ -1,4 +1,4 @@
-"""Reading the audit log: filters, and files for other programs."""
+"""Reading of the audit log: filters, and files for other programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AuditFilter:
     until: date | None = None
 
     def of(self, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-        """The entries that fulfil all conditions, newest first. A person is found by their present name as well."""
+        """Return the matching entries, newest first. A person is also found by their present name."""
         if self.person:
             named = entries.filter(username__iexact=self.person)
             entries = named | entries.filter(user__username__iexact=self.person)
@@ -45,7 +45,7 @@ class AuditFilter:
 
 
 def as_row(entry: AuditEntry) -> dict[str, Any]:
-    """An entry as JSON values, by COLUMNS."""
+    """Return an entry as JSON values, by COLUMNS."""
     return {
         "at": entry.at.isoformat(),
         "username": entry.username,
@@ -60,7 +60,7 @@ def as_row(entry: AuditEntry) -> dict[str, Any]:
 
 
 def _rows(entries: QuerySet[AuditEntry]) -> Iterator[dict[str, Any]]:
-    """All rows, newest first, in batches between which the connection is released."""
+    """Yield all rows, newest first, in batches; the database connection is released between them."""
     batch = list(entries[:BATCH])
     while batch:
         yield from map(as_row, batch)
@@ -86,7 +86,7 @@ def _line(cells: Any) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    """Text of a cell. What a spreadsheet would execute begins with an apostrophe: names are chosen by their owners."""
+    """Return the text of a cell, with an apostrophe before formulas: names are chosen by users."""
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"'{text}" if text.startswith(FORMULA) else text
 
@@ -95,4 +95,4 @@ FORMATS: dict[str, tuple[str, Callable[[QuerySet[AuditEntry]], Iterator[bytes]]]
     "csv": ("text/csv; charset=utf-8", _csv),
     "jsonl": ("application/x-ndjson", _jsonl),
 }
-"""Media type and writer of each kind of file."""
+"""Media type and writer of each format."""

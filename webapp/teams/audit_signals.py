@@ -31,7 +31,7 @@ def _logged_out(user: User | None, **kwargs: Any) -> None:
 
 @receiver(user_login_failed)
 def _login_failed(credentials: dict[str, Any], **kwargs: Any) -> None:
-    """A wrong password. Names without an account are not stored: people type their passwords there."""
+    """Record a wrong password. Names without an account are not stored: people type their passwords there."""
     user_id = user_id_of_login(str(credentials.get("username") or credentials.get("email") or ""))
     user = None if user_id is None else User.objects.get(pk=user_id)
     record(AuditAction.LOGIN_FAILED, "wrong password" if user else "unknown name", user=user)
@@ -54,7 +54,7 @@ def _address_changed(user: User, **kwargs: Any) -> None:
 
 @receiver(post_save, sender=Authenticator)
 def _factor_added(instance: Authenticator, created: bool, **kwargs: Any) -> None:
-    """A factor of any kind; allauth's own signal is sent after the transaction only."""
+    """Record a factor of any kind; allauth's signal is sent only after the transaction."""
     if created:
         record(AuditAction.ACCOUNT_CHANGED, f"second factor of {instance.user} added: {instance.get_type_display()}")
 
@@ -71,7 +71,7 @@ def _connection_changed(**kwargs: Any) -> None:
 
 @receiver(post_save, sender=LogEntry)
 def _administered(instance: LogEntry, created: bool, **kwargs: Any) -> None:
-    """A change under /admin/."""
+    """Record a change under /admin/."""
     if created:
         subject = f"{instance.get_action_flag_display()}: {instance.content_type}, {instance.object_repr}"
         record(AuditAction.ADMINISTERED, subject, user=instance.user)

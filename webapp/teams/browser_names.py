@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 UNKNOWN = "Unknown program"
-BROWSERS = (  # the first match counts: most browsers also name those whose pages they want to be served
+BROWSERS = (  # the first match counts: most browsers also name the browsers that they imitate
     ("Edge", r"\bEdg(?:e|A|iOS)?/"),
     ("Opera", r"\bOPR/"),
     ("Samsung Internet", r"\bSamsungBrowser/"),
@@ -26,7 +26,7 @@ MAX_PROGRAM_LENGTH = 40
 
 
 def client_name(user_agent: str) -> str:
-    """Name such as “Firefox on Linux”; of other programs, the first word of the header without its version."""
+    """Return a name such as “Firefox on Linux”, or the first word of another program's header without its version."""
     browser, system = _first(BROWSERS, user_agent), _first(SYSTEMS, user_agent)
     if not browser:
         words = user_agent.split("/", 1)[0].split()

@@ -7,11 +7,11 @@ import ipaddress
 from django.http import HttpRequest
 
 NO_ADDRESS = "::"
-"""Stands for an unknown address."""
+"""Placeholder for an unknown address."""
 
 
 def client_address(request: HttpRequest) -> str:
-    """Client address as the web server gives it: it decides which proxies to trust.
+    """Return the client address from the web server, which decides which proxies to trust.
 
     Headers of the request are not read here, since any visitor can send them. Behind a Unix socket, or a proxy that
     forwards something else, there is no address: all such clients share one limit.

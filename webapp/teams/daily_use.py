@@ -1,4 +1,4 @@
-"""Counts per day of what a person or a team may do only so often: mails to strangers, imports."""
+"""Daily counts of limited actions by a person or a team: mails to strangers, imports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEEP = timedelta(days=7)
 
 
 class Kind(StrEnum):
-    """What is counted; each has a quota, the name of its setting without ECHOSCOPE_MAX_."""
+    """Kinds of counted actions; each has a quota, the name of its setting without ECHOSCOPE_MAX_."""
 
     INVITATIONS = "INVITATIONS_PER_DAY"
     TEST_ALERTS = "TEST_ALERTS_PER_DAY"
@@ -31,7 +31,7 @@ RETURNING count
 
 
 def do_count_use(kind: Kind, subject: User | Team, refusal: str) -> None:
-    """Count one use of today (UTC). Raises QuotaExceeded with the `refusal`, a sentence, once the quota is reached."""
+    """Count one use today (UTC). Raises QuotaExceeded with the sentence `refusal` once the quota is reached."""
     limit = quota(kind)
     if not limit:
         return

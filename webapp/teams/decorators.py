@@ -15,7 +15,7 @@ P = ParamSpec("P")
 def account_optional(
     view: Callable[Concatenate[HttpRequest, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Decorator of pages that anyone may open when their run is public; otherwise they redirect to the login.
+    """Let anonymous visitors open a page if its run is public; otherwise redirect them to the login.
 
     The view finds its object by `visible_to(request.user)` and raises Http404. Anonymous users are redirected whether
     or not the object exists. Public pages are marked noindex.

@@ -21,7 +21,7 @@ from webapp.teams.models import User
 
 
 class _Tokens(PasswordResetTokenGenerator):
-    """Tokens that a login invalidates: they depend on the time of the last login."""
+    """Tokens that a login invalidates, since they depend on the time of the last login."""
 
     key_salt = "webapp.teams.first_login"
 
@@ -30,14 +30,14 @@ tokens = _Tokens()
 
 
 def link(user: User, then: str) -> str:
-    """Path of a one-time link, whose button logs `user` in and redirects to the path `then`."""
+    """Return the path of a one-time link with a button that logs `user` in and redirects to the path `then`."""
     return f"/welcome/{user.pk}/{tokens.make_token(user)}?{urlencode({'next': then})}"
 
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def welcome(request: HttpRequest, user_id: int, token: str) -> HttpResponse:
-    """One-time link: a page with a button, which logs in. Opening the page, as link previews do, does not use it up.
+    """Show a button that logs in, for a one-time link. Link previews, which only open the page, do not use it up.
 
     A user who is already logged in is only redirected.
     """
@@ -62,7 +62,7 @@ def welcome(request: HttpRequest, user_id: int, token: str) -> HttpResponse:
 
 @dataclass(frozen=True)
 class FirstAccount:
-    """The account of the first start. `new`: created just now."""
+    """The account of the first start. `new`: it was created just now."""
 
     user: User
     password: str
@@ -70,9 +70,9 @@ class FirstAccount:
 
 
 def first_account(file: Path, username: str) -> FirstAccount | None:
-    """The account of the first start, with its password stored in `file`; created now if there are no users.
+    """Return the account of the first start, with its password stored in `file`; create it if there are no users.
 
-    None on a site whose users were created otherwise: they get no login link.
+    None on a site whose users were created otherwise.
     """
     if file.exists():
         record = json.loads(file.read_text(encoding="utf-8"))

@@ -29,8 +29,10 @@ class NameForm(forms.Form):
 
     def clean_username(self) -> str:
         username: str = self.cleaned_data["username"]
-        own = username.lower() == self.user.username.lower()  # the user's own name in another case is not taken
-        clean: str = get_adapter().clean_username(username, shallow=own)
+        is_unchanged = (
+            username.lower() == self.user.username.lower()
+        )  # the user's own name in another case is not taken
+        clean: str = get_adapter().clean_username(username, shallow=is_unchanged)
         return clean
 
 
@@ -63,13 +65,13 @@ class TokenForm(forms.Form):
     lasts = forms.ChoiceField(choices=LASTS, required=False)
 
     def expires_at(self) -> datetime | None:
-        """Expiry of the token; None = never."""
+        """Return the expiry of the token; None = never."""
         days = self.cleaned_data["lasts"]
         return timezone.now() + timedelta(days=int(days)) if days else None
 
 
 def problem(form: forms.BaseForm) -> str:
-    """First error of a form, with its field's label."""
+    """Return the first error of a form, with its field's label."""
     name, errors = next(iter(form.errors.items()))
     label = form.fields[name].label or name.replace("_", " ").capitalize() if name in form.fields else ""
     return f"{label}: {errors[0]}" if label else str(errors[0])

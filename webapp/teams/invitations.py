@@ -11,7 +11,7 @@ SESSION_KEY = "invitation"
 
 
 def open_invitation(token: str) -> Invitation | None:
-    """The open invitation with that token, with its team and author."""
+    """Return the open invitation with that token, with its team and author."""
     return Invitation.objects.open(timezone.now()).select_related("team", "author").filter(token=token).first()
 
 
@@ -21,7 +21,7 @@ def remember(request: HttpRequest, invitation: Invitation) -> None:
 
 
 def remembered(request: HttpRequest) -> Invitation | None:
-    """The visitor's invitation, if it is still open."""
+    """Return the visitor's invitation, if it is still open."""
     token = request.session.get(SESSION_KEY)
     return open_invitation(token) if token else None
 

@@ -1,4 +1,4 @@
-"""Users, teams, memberships, invitations, API tokens, what was removed or revoked, and the audit log."""
+"""Users, teams, memberships, invitations, API tokens, removals, and the audit log."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class User(AbstractUser):
 
 class TeamQuerySet(models.QuerySet["Team"]):
     def visible_to(self, user: User | AnonymousUser) -> TeamQuerySet:
-        """Teams the user belongs to."""
+        """Return the user's teams."""
         return self.filter(memberships__user_id=user.pk) if user.is_authenticated else self.none()
 
     def writable_by(self, user: User | AnonymousUser) -> TeamQuerySet:
-        """Teams in which the user may launch, steer and share."""
+        """Return teams in which the user may launch, steer and share."""
         if not user.is_authenticated:
             return self.none()
         return self.filter(memberships__user_id=user.pk, memberships__role__in=Membership.WRITERS)
@@ -77,7 +77,7 @@ class Membership(models.Model):
 
 class InvitationQuerySet(models.QuerySet["Invitation"]):
     def open(self, now: datetime) -> InvitationQuerySet:
-        """Neither accepted, nor revoked, nor expired."""
+        """Return invitations that are neither accepted, revoked nor expired."""
         return self.filter(accepted_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now)
 
 
@@ -105,11 +105,11 @@ class Invitation(models.Model):
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def open(self, now: datetime) -> ApiTokenQuerySet:
-        """Neither revoked nor expired."""
+        """Return tokens that are neither revoked nor expired."""
         return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now), revoked_at__isnull=True)
 
     def usable(self, now: datetime) -> ApiTokenQuerySet:
-        """Open tokens of active users who are still in the team."""
+        """Return open tokens of active users who are still in the team."""
         return self.open(now).filter(user__is_active=True, team__memberships__user_id=F("user_id"))
 
 
@@ -137,7 +137,7 @@ class ApiToken(models.Model):
 
 
 class DailyUse(models.Model):
-    """How often a person or a team did something that is limited per day."""
+    """Number of times that a person or a team did something that is limited per day."""
 
     kind = models.CharField(max_length=20)
     subject = models.BigIntegerField(help_text="Primary key of the person or team, by kind.")
@@ -153,10 +153,10 @@ class DailyUse(models.Model):
 
 
 class Removal(models.Model):
-    """Something that a person removed or revoked, by whom and when, and what undoes it for a while."""
+    """Something that a person removed or revoked, and the data to undo it for a while."""
 
     offered = False
-    """Whether a list offers the reader to undo it (removals.newest_removals)."""
+    """True if a list offers the reader to undo it (removals.newest_removals)."""
 
     slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
     team = models.ForeignKey(
@@ -188,18 +188,18 @@ class Removal(models.Model):
 
     @property
     def is_undoable(self) -> bool:
-        """Whether there still is time to undo it."""
+        """True if there is still time to undo it."""
         return self.undone_at is None and self.until > timezone.now()
 
     @property
     def undo_time_text(self) -> str:
-        """How long it can be undone from the removal on, such as “10 minutes”."""
+        """Time after the removal in which it can be undone, such as “10 minutes”."""
         time = self.until - self.created_at
         return formatting.plural(time.days, "day") if time.days else formatting.plural(time.seconds // 60, "minute")
 
 
 class AuditAction(models.TextChoices):
-    """What an entry of the audit log is about; docs/teams.md lists what each includes."""
+    """Kinds of entries in the audit log; docs/teams.md lists what each includes."""
 
     LOGGED_IN = "login", "Logged in"
     LOGIN_FAILED = "login-failed", "Failed to log in"
@@ -229,7 +229,7 @@ class AuditAction(models.TextChoices):
 
 
 class AuditEntry(models.Model):
-    """One entry of the audit log (audit.py): never changed, and deleted by age only."""
+    """One entry of the audit log (audit.py): never changed, and deleted only by age."""
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     action = models.CharField(max_length=20, choices=AuditAction.choices)
@@ -252,11 +252,11 @@ class AuditEntry(models.Model):
 
     @property
     def person(self) -> str:
-        """Who did it, for people."""
+        """Name of the person, the site or a visitor."""
         return self.username or ("a visitor" if self.address else "the site")
 
     @property
     def details_text(self) -> str:
-        """The details that have a value, such as “was: member, role: admin”."""
+        """The details with a value, such as “was: member, role: admin”."""
         shown = {name: ", ".join(value) if isinstance(value, list) else value for name, value in self.details.items()}
         return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in shown.items() if value is not None)

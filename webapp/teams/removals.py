@@ -1,4 +1,4 @@
-"""What people remove or revoke: a mark takes effect at once, is recorded, and is cleared if they undo it in time.
+"""Removals by users: a mark takes effect at once, is recorded, and is cleared if they undo it in time.
 
 The mark is `deleted_at` of rows that are purged later (webapp/core/soft_delete.py), else `revoked_at`.
 """
@@ -24,14 +24,14 @@ from webapp.teams.models import ApiToken, AuditAction, Invitation, Membership, R
 logger = logging.getLogger(__name__)
 
 restored = Signal()
-"""Sent by a model with its `rows` that came back and the `user`, in the transaction; receivers raise UndoRefused."""
+"""Sent by a model with the restored `rows` and the `user`, in the transaction; receivers raise UndoRefused."""
 
 
 UNREADABLE = "Only people who may read the run can undo this."
 
 
 class UndoRefused(ValueError):
-    """The removal cannot be undone. The message says why, and what to do instead."""
+    """The removal cannot be undone. The message gives the reason and an alternative."""
 
 
 @transaction.atomic
@@ -43,12 +43,12 @@ def do_remove(
     role: str = Membership.Role.ADMIN,
     former: Membership | None = None,
 ) -> Removal | None:
-    """Mark the rows as removed and record it. Returns what undoes it; None if there was nothing to remove.
+    """Mark the rows as removed and record it. Returns the removal; None if there was nothing to remove.
 
     Args:
-        name: describes it for people, such as “the token “CI””.
+        name: describes it for users, such as “the token “CI””.
         role: the role with which `by` may undo it, besides admins; empty: only `by` may, with any role or none.
-        former: membership that was deleted with them.
+        former: membership that was deleted with the rows.
     """
     now = timezone.now()
     rows: dict[str, list[int]] = {}
@@ -77,7 +77,7 @@ def do_remove(
 
 
 def get_removal(user: User, slug: str) -> Removal:
-    """The removal, for a person who may undo it. Raises Http404 for others outside its team, else PermissionDenied."""
+    """Return the removal if the user may undo it. Raises Http404 outside its team, PermissionDenied inside."""
     removal = Removal.objects.select_related("team").filter(slug=slug).first()
     role = None if removal is None or removal.team_id is None else role_in(user, removal.team_id)
     if removal is not None and _may_undo(user, role, removal):
@@ -89,7 +89,7 @@ def get_removal(user: User, slug: str) -> Removal:
 
 @transaction.atomic
 def do_undo(removal: Removal, user: User) -> Removal:
-    """Bring back what was removed. Callers check get_removal. Raises UndoRefused, or PermissionDenied by a receiver."""
+    """Restore removed rows. Callers check get_removal. Raises UndoRefused, or PermissionDenied by a receiver."""
     locked = Removal.objects.select_for_update().get(pk=removal.pk)
     if locked.undone_at is not None:
         raise UndoRefused("This was undone already. Nothing was changed.")
@@ -107,13 +107,13 @@ def do_undo(removal: Removal, user: User) -> Removal:
 
 
 def newest_removals(user: User, team: Team, count: int, *, admin: bool) -> list[Removal]:
-    """The team's newest removals, each with `offered`: all of them for admins, else those of the user. One query."""
+    """Return the team's newest removals, each with `offered`: all for admins, else only the user's. One query."""
     removals = Removal.objects.filter(team=team).select_related("author", "undone_by")
     listed = list((removals if admin else removals.filter(author=user))[:count])
     role = Membership.Role.ADMIN if admin else None
     for removal in listed:  # get_removal decides when the button is pressed
-        own = removal.author_id == user.pk
-        removal.offered = removal.is_undoable and (own or _may_undo(user, role, removal))
+        by_user = removal.author_id == user.pk
+        removal.offered = removal.is_undoable and (by_user or _may_undo(user, role, removal))
     return listed
 
 
@@ -122,11 +122,11 @@ def _mark(model: type[models.Model]) -> str:
 
 
 def _may_undo(user: User, role: Membership.Role | None, removal: Removal) -> bool:
-    own, roles = removal.author_id == user.pk, list(Membership.Role)
+    by_user, roles = removal.author_id == user.pk, list(Membership.Role)
     if not removal.role:
-        return own
+        return by_user
     enough = role is not None and roles.index(role) >= roles.index(Membership.Role(removal.role))
-    return role == Membership.Role.ADMIN or (own and enough)
+    return role == Membership.Role.ADMIN or (by_user and enough)
 
 
 def _restore(model: type[models.Model], pks: list[int], user: User) -> None:

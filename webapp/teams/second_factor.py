@@ -1,4 +1,4 @@
-"""Second factors of a login: who has one, and the reset by an operator for a person who lost theirs."""
+"""Second factors of a login, and their reset by an operator for a person who lost them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from django.db.models import Exists, OuterRef
 from webapp.teams.models import User
 from webapp.teams.user_sessions import do_end_other_sessions
 
-ASKED_FOR = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
-"""Kinds that a login asks for; recovery codes only stand in for them."""
+LOGIN_FACTORS = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+"""Kinds of factors that a login requires; recovery codes only replace them."""
 
 
 def has_second_factor(user_column: str) -> Exists:
-    """Whether the user of a row has a second factor, for `annotate`."""
-    return Exists(Authenticator.objects.filter(user=OuterRef(user_column), type__in=ASKED_FOR))
+    """Return a condition, for `annotate`: the user of a row has a second factor."""
+    return Exists(Authenticator.objects.filter(user=OuterRef(user_column), type__in=LOGIN_FACTORS))
 
 
 def second_factor_text(user: User) -> str:
-    """The second factors of a user, such as “authenticator app, 2 passkeys”; empty without one."""
-    kinds = list(Authenticator.objects.filter(user=user, type__in=ASKED_FOR).values_list("type", flat=True))
+    """Return the second factors of a user, such as “authenticator app, 2 passkeys”; empty without one."""
+    kinds = list(Authenticator.objects.filter(user=user, type__in=LOGIN_FACTORS).values_list("type", flat=True))
     passkeys = kinds.count(Authenticator.Type.WEBAUTHN)
     parts = ["authenticator app"] if Authenticator.Type.TOTP in kinds else []
     if passkeys:
@@ -34,6 +34,6 @@ def do_reset_second_factor(user: User) -> tuple[int, int]:
 
     Returns the numbers of removed factors and of ended sessions.
     """
-    removed = Authenticator.objects.filter(user=user, type__in=ASKED_FOR).count()
+    removed = Authenticator.objects.filter(user=user, type__in=LOGIN_FACTORS).count()
     Authenticator.objects.filter(user=user).delete()
     return removed, do_end_other_sessions(user, current_key=None)

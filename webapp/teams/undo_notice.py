@@ -1,4 +1,4 @@
-"""The notice with an Undo button that follows a removal (templates/_message.html)."""
+"""The notice with an Undo button after a removal (templates/_message.html)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from webapp.teams.models import Removal
 
 
 def offer_undo(request: HttpRequest, text: str, removal: Removal | None) -> None:
-    """Confirm a removal on the next page, with a button that undoes it. Without a removal, nothing can be undone."""
+    """Confirm a removal on the next page, with an Undo button if there is a `removal`."""
     if removal is None:
         messages.success(request, text)
-    else:  # the only message with extra tags: the slug of what its button undoes
+    else:  # the only message with extra tags: the slug for its button
         text = f"{text} You can undo this for {removal.undo_time_text}."
         messages.success(request, text, extra_tags=removal.slug)

@@ -1,4 +1,4 @@
-"""Sessions of a user, one for each browser that is logged in: their list, their end, and when each was last used.
+"""Sessions of a user, one for each logged-in browser: their list, their end, and their last use.
 
 allauth stores address, browser and times of a session in `UserSession`; Django's `Session` decides whether it is valid.
 """
@@ -25,7 +25,7 @@ from webapp.teams.client_address import NO_ADDRESS
 from webapp.teams.models import AuditAction, User
 
 RECORD_EVERY = 300.0
-"""Seconds between two records of the use of a session by one process: a write for each page would be too many."""
+"""Seconds between two records of a session's use by one process: a write for each page would be too many."""
 MAX_RECORDED = 10_000
 
 View = Callable[[HttpRequest], HttpResponse]
@@ -43,17 +43,17 @@ class ShownSession:
     current: bool
 
 
-def is_session_of(data: Mapping[str, Any], user: User) -> bool:
-    """Whether the data of a session belong to the user, and their password has not been changed since."""
-    own = data.get(SESSION_KEY) == str(user.pk)
-    return own and constant_time_compare(data.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash())
+def belongs_to_user(data: Mapping[str, Any], user: User) -> bool:
+    """Return True if a session's data belong to the user, whose password has not changed since."""
+    same_user = data.get(SESSION_KEY) == str(user.pk)
+    return same_user and constant_time_compare(data.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash())
 
 
-def sessions_of(user: User, current_key: str | None, now: datetime) -> list[ShownSession]:
-    """The valid sessions of the user: the current one, then the others by last use. Two queries."""
+def list_sessions(user: User, current_key: str | None, now: datetime) -> list[ShownSession]:
+    """Return the valid sessions of the user: the current one, then the others by last use. Two queries."""
     rows = {row.session_key: row for row in UserSession.objects.filter(user=user).order_by("-last_seen_at", "-pk")}
     stored = Session.objects.filter(pk__in=rows, expire_date__gt=now)
-    valid = {session.pk for session in stored if is_session_of(session.get_decoded(), user)}
+    valid = {session.pk for session in stored if belongs_to_user(session.get_decoded(), user)}
     shown = [
         ShownSession(
             pk=row.pk,
@@ -75,7 +75,7 @@ def do_end_session(session: UserSession) -> None:
 
 
 def do_end_other_sessions(user: User, current_key: str | None) -> int:
-    """Log out all browsers of the user but the current one, if any. Returns their number."""
+    """Log out all browsers of the user except the current one, if any. Returns their number."""
     others = UserSession.objects.filter(user=user)
     if current_key is not None:
         others = others.exclude(session_key=current_key)
@@ -84,7 +84,7 @@ def do_end_other_sessions(user: User, current_key: str | None) -> int:
 
 @transaction.atomic
 def _end(keys: list[str], subject: str) -> int:
-    """Delete the sessions. Returns how many of them existed."""
+    """Delete the sessions. Returns the number of sessions that existed."""
     record(AuditAction.SESSIONS_ENDED, subject)
     ended, _ = Session.objects.filter(pk__in=keys).delete()
     UserSession.objects.filter(session_key__in=keys).delete()
@@ -92,13 +92,13 @@ def _end(keys: list[str], subject: str) -> int:
 
 
 def do_forget_sessions(now: datetime) -> None:
-    """Delete expired sessions, and the records of those that no longer exist."""
+    """Delete expired sessions, and records of sessions that no longer exist."""
     Session.objects.filter(expire_date__lt=now).delete()
     UserSession.objects.exclude(session_key__in=Session.objects.values("pk")).delete()
 
 
 _recorded: dict[str, float] = {}
-"""Time until which no further use of a session is recorded, by its key; of this process."""
+"""Time of this process's clock until which a session's use is not recorded again, by its key."""
 
 
 def record_session_use(get_response: View) -> View:

@@ -95,13 +95,13 @@ def of_key(values: dict[Any, Any], key: Any) -> Any:
 @register.filter
 def may_launch(user: Any) -> bool:
     """Whether the user may launch runs in a team."""
-    return any(place.role in Membership.WRITERS for place in access.memberships_of(user))
+    return any(place.role in Membership.WRITERS for place in access.get_memberships(user))
 
 
 @register.filter
 def places(user: Any) -> list[Membership]:
     """The user's teams with their role in each."""
-    return access.memberships_of(user)
+    return access.get_memberships(user)
 
 
 PLACES = (

@@ -15,7 +15,7 @@ from django.utils import timezone
 from tests.webapp.conftest import People
 from webapp.teams import user_sessions
 from webapp.teams.models import User
-from webapp.teams.user_sessions import do_forget_sessions, sessions_of
+from webapp.teams.user_sessions import do_forget_sessions, list_sessions
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1 Version/18.1 Mobile/1 Safari/604.1"
@@ -80,7 +80,7 @@ def test_a_new_password_ends_all_other_sessions(people: People) -> None:
     here.post("/account/password", {"oldpassword": SECRET, "password1": new, "password2": new})
     assert is_logged_in(here)
     assert not is_logged_in(phone)
-    shown = sessions_of(User.objects.get(pk=people.owner.pk), key_of(here), timezone.now())
+    shown = list_sessions(User.objects.get(pk=people.owner.pk), key_of(here), timezone.now())
     assert [(session.client, session.current) for session in shown] == [("Firefox on Linux", True)]
 
 
@@ -129,7 +129,7 @@ def test_expired_sessions_and_records_without_one_are_forgotten(people: People) 
     kept, expired, orphan = (logged_in(people.owner) for _ in range(3))
     Session.objects.filter(pk=key_of(expired)).update(expire_date=timezone.now() - timedelta(minutes=1))
     Session.objects.filter(pk=key_of(orphan)).delete()
-    assert len(sessions_of(people.owner, None, timezone.now())) == 1
+    assert len(list_sessions(people.owner, None, timezone.now())) == 1
     do_forget_sessions(timezone.now())
     assert list(UserSession.objects.values_list("session_key", flat=True)) == [key_of(kept)]
     assert list(Session.objects.values_list("pk", flat=True)) == [key_of(kept)]

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 import envs
 from webapp.core import formatting
 from webapp.runs.models import Run
-from webapp.teams.access import memberships_of, signed_in
+from webapp.teams.access import get_memberships, signed_in
 from webapp.teams.models import User
 
 MAX_QUERY_LENGTH = 100
@@ -82,7 +82,7 @@ def _teams(user: User, words: list[str]) -> list[Item]:
             "detail": f"Team · {place.get_role_display().lower()}",
             "href": reverse("team", args=[place.team.slug]),
         }
-        for place in memberships_of(user)
+        for place in get_memberships(user)
         if _contains(f"{place.team.name} team", words)
     ][:MAX_OTHERS]
 

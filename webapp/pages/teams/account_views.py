@@ -20,13 +20,13 @@ from django.views.decorators.http import require_GET, require_POST
 
 from webapp.core.formatting import plural
 from webapp.teams import invitations
-from webapp.teams.access import memberships_of, signed_in
+from webapp.teams.access import get_memberships, signed_in
 from webapp.teams.actions import do_rename_user
 from webapp.teams.browser_names import client_name
 from webapp.teams.forms import NameForm
 from webapp.teams.models import ApiToken
 from webapp.teams.second_factor import second_factor_text
-from webapp.teams.user_sessions import do_end_other_sessions, do_end_session, sessions_of
+from webapp.teams.user_sessions import do_end_other_sessions, do_end_session, list_sessions
 
 
 class SignupView(AllauthSignupView):
@@ -50,13 +50,13 @@ def _account(request: HttpRequest, form: NameForm) -> HttpResponse:
     context = {
         "page": "account",
         "form": form,
-        "places": memberships_of(user),
+        "places": get_memberships(user),
         "address": next((item for item in addresses if item.primary or item.verified), None),
         "pending": next((item for item in addresses if not item.verified and item.email != user.email), None),
         "tokens": list(ApiToken.objects.open(timezone.now()).filter(user=user).select_related("team").order_by("pk")),
         "connected": list(SocialAccount.objects.filter(user=user)),
         "second_factor": second_factor_text(user),
-        "sessions": sessions_of(user, request.session.session_key, timezone.now()),
+        "sessions": list_sessions(user, request.session.session_key, timezone.now()),
     }
     return render(request, "account/account.html", context)
 

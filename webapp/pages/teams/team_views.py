@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs.models import Run
 from webapp.teams import invitations
-from webapp.teams.access import get_team, may_create_team, memberships_of, require_may_create_team, signed_in
+from webapp.teams.access import get_memberships, get_team, may_create_team, require_may_create_team, signed_in
 from webapp.teams.actions import TeamRefused, do_accept_invitation, do_create_team
 from webapp.teams.forms import TokenForm
 from webapp.teams.models import ApiToken, Invitation, Membership, Team
@@ -33,7 +33,7 @@ MAX_REMOVALS = 20
 @never_cache
 def teams(request: HttpRequest) -> HttpResponse:
     """The user's teams; redirects to a single one unless `?all=1`."""
-    memberships = memberships_of(request.user)
+    memberships = get_memberships(request.user)
     if len(memberships) == 1 and not request.GET.get("all"):
         return redirect("team", memberships[0].team.slug)
     context = {"page": "team", "places": memberships, "may_create": may_create_team(request.user)}
@@ -91,7 +91,7 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
         "open_runs": list(runs.filter(visibility=Run.Visibility.LINK).select_related("author").order_by("-pk")),
         "removals": newest_removals(signed_in(request), requested, MAX_REMOVALS, admin=admin),
         "shown_removals": MAX_REMOVALS,
-        "several": len(memberships_of(request.user)) > 1,
+        "several": len(get_memberships(request.user)) > 1,
     }
     return render(request, "teams/team.html", context)
 

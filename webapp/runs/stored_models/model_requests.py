@@ -18,7 +18,7 @@ from webapp.core.quotas import QuotaExceeded, quota
 from webapp.runs.actions import RequestRefused
 from webapp.runs.models import Run, StoredModel, Worker
 from webapp.runs.queue.dead_workers import live_workers
-from webapp.teams.access import READ_ONLY, memberships_of
+from webapp.teams.access import READ_ONLY, get_memberships
 from webapp.teams.audit import record
 from webapp.teams.models import AuditAction, Membership, User
 
@@ -42,7 +42,7 @@ def live_stores(now: datetime) -> dict[str, list[Worker]]:
 
 def may_download(user: User) -> bool:
     """Return True if the user may download models of the catalogue: staff, and all members of teams but viewers."""
-    return user.is_staff or any(membership.role in Membership.WRITERS for membership in memberships_of(user))
+    return user.is_staff or any(membership.role in Membership.WRITERS for membership in get_memberships(user))
 
 
 def may_manage(user: User, stored: StoredModel) -> bool:
