@@ -1,4 +1,4 @@
-"""Access to annotations. They belong to the team: users outside it see none, even with a link to the run.
+"""Access to annotations. They belong to the team: other users see none, even with a link to the run.
 
 Every member reads and comments, viewers included: reviewers are there to comment. Only writers star and tag.
 """
@@ -24,7 +24,7 @@ NOT_YOURS = "Only its author or an admin of the team can change this comment."
 
 
 def get_member_trajectory(user: User | AnonymousUser, slug: str) -> tuple[Trajectory, Membership.Role]:
-    """The trajectory and the user's role in its team. Raises Http404 for users outside it, shared or not."""
+    """Return the trajectory and the user's role in its team. Raises Http404 for users outside it, shared or not."""
     trajectory = get_trajectory(user, slug)
     role = role_in(user, trajectory.run.team_id)
     if role is None:
@@ -33,12 +33,12 @@ def get_member_trajectory(user: User | AnonymousUser, slug: str) -> tuple[Trajec
 
 
 def may_change(user: User | AnonymousUser, role: Membership.Role | None, comment: Comment) -> bool:
-    """Whether the user may edit or delete the comment."""
+    """Return True if the user may edit or delete the comment."""
     return role == Membership.Role.ADMIN or (role is not None and comment.author_id == user.pk)
 
 
 def readable_comments(user: User | AnonymousUser) -> QuerySet[Comment]:
-    """Comments of the user's teams on trajectories that the user may see, with author, group, run and team."""
+    """Return comments of the user's teams on trajectories that the user may see, with author, group, run and team."""
     teams = Membership.objects.filter(user_id=user.pk or 0).values("team")
     visible = Comment.objects.filter(
         trajectory__in=Trajectory.objects.visible_to(user).order_by().values("pk"), trajectory__run__team__in=teams
@@ -47,7 +47,7 @@ def readable_comments(user: User | AnonymousUser) -> QuerySet[Comment]:
 
 
 def get_own_comment(user: User | AnonymousUser, slug: str) -> Comment:
-    """The comment, to change it. Raises Http404 if the user may not read it, else PermissionDenied."""
+    """Return a comment to change. Raises Http404 if the user may not read it, else PermissionDenied."""
     comment = readable_comments(user).filter(slug=slug).first()
     if comment is None:
         raise Http404("This comment does not exist, or it belongs to a team you are not in.")

@@ -107,7 +107,7 @@ def do_edit_comment(comment: Comment, text: str) -> Comment:
 
 @transaction.atomic
 def do_delete_comment(comment: Comment, by: User | None = None) -> Removal | None:
-    """Delete a comment with its mentions. Returns what undoes it."""
+    """Delete a comment with its mentions. Returns the removal that can be undone."""
     run, rows = comment.trajectory.run, Comment.objects.filter(pk=comment.pk)
     name = f"a comment on an attempt of “{run.title}”"
     removal = do_remove(rows, team=run.team, by=by, name=name, role=Membership.Role.VIEWER)

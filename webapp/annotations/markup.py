@@ -14,18 +14,18 @@ MAX_MENTIONS = 20
 
 
 def normal_tag(text: str) -> str:
-    """The normal form of a tag: lower case, single spaces, NFKC, no leading #."""
+    """Return the normal form of a tag: lower case, single spaces, NFKC, no leading #."""
     return " ".join(unicodedata.normalize("NFKC", text).lower().replace("\0", "").split()).lstrip("#").strip()
 
 
 def mentioned_names(text: str) -> list[str]:
-    """Distinct names after an @, in lower case, whether or not such users exist."""
+    """Return the distinct names after an @, in lower case; such users may not exist."""
     names = [match[1].rstrip(".+-").lower() for match in MENTION_PATTERN.finditer(text)]
     return list(dict.fromkeys(name for name in names if name))[:MAX_MENTIONS]
 
 
 def comment_html(text: str, people: Iterable[str] = ()) -> SafeString:
-    """The text escaped, with links and the names of mentioned `people` marked. CSS keeps the line breaks."""
+    """Return the text as HTML, with links and marked names of mentioned `people`. CSS keeps the line breaks."""
     mentioned = {name.lower() for name in people}
     parts: list[str] = []
     at = 0

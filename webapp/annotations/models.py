@@ -47,7 +47,7 @@ class Star(models.Model):
 
 class TagQuerySet(models.QuerySet["Tag"]):
     def known_to(self, user: User | AnonymousUser) -> TagQuerySet:
-        """Tags on trajectories that the user may see; those on other members' private runs only are unknown to them."""
+        """Return tags on trajectories that the user may see, without tags only on other members' private runs."""
         taggings = Tagging.objects.filter(readable_by(user, "trajectory__run__"), tag=models.OuterRef("pk"))
         return self.filter(models.Exists(taggings))
 
@@ -104,7 +104,7 @@ class Comment(SoftDeleted):
 
     @property
     def author_name(self) -> str:
-        """Name of its author, who may have left."""
+        """Name of the author, who may have left."""
         return self.author.get_username() if self.author else "A former member"
 
     @property

@@ -29,12 +29,12 @@ class Thread:
 
 
 def panel(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role | None) -> dict[str, Any]:
-    """Context of templates/annotations/_panel.html: `annotations`, None for users outside the team."""
+    """Return the context of templates/annotations/_panel.html; `annotations` is None for users outside the team."""
     return {"annotations": None if role is None else panel_data(user, trajectory, role)}
 
 
 def panel_data(user: User | AnonymousUser, trajectory: Trajectory, role: Membership.Role) -> dict[str, Any]:
-    """Stars, tags and comments, and what the user may do with them."""
+    """Return stars, tags and comments, and the user's permissions on them."""
     version = AnnotationVersion.objects.filter(trajectory=trajectory).values_list("version", flat=True).first() or 0
     stars = [star.user.username for star in Star.objects.filter(trajectory=trajectory).select_related("user")]
     mine = user.get_username() in stars
@@ -60,7 +60,7 @@ def panel_data(user: User | AnonymousUser, trajectory: Trajectory, role: Members
 
 
 def _deleted(user: User | AnonymousUser, trajectory: Trajectory) -> Removal | None:
-    """What undoes the user's last deletion of a comment, if that was on this trajectory and can be undone."""
+    """Return the removal of the comment that the user deleted last, if it was on this trajectory and can be undone."""
     label = Comment._meta.label
     last = Removal.objects.filter(
         author_id=user.pk, until__gt=timezone.now(), undone_at=None, rows__has_key=label

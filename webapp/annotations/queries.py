@@ -9,21 +9,21 @@ from webapp.annotations.models import Comment, Star, Tagging
 
 
 def starred() -> Q:
-    """Condition on trajectories: it has a star."""
+    """Return a condition on trajectories with a star."""
     return Q(Exists(Star.objects.filter(trajectory=OuterRef("pk"))))
 
 
 def tagged(name: str = "") -> Q:
-    """Condition on trajectories: it has this tag, case and spacing aside; without a name: any tag."""
+    """Return a condition on trajectories with this tag, ignoring case and spacing; without a name: with any tag."""
     taggings = Tagging.objects.filter(trajectory=OuterRef("pk"))
     return Q(Exists(taggings.filter(tag__name=normal_tag(name)) if name else taggings))
 
 
 def commented() -> Q:
-    """Condition on trajectories: it has a comment."""
+    """Return a condition on trajectories with a comment."""
     return Q(Exists(Comment.objects.filter(trajectory=OuterRef("pk"))))
 
 
 def is_annotated() -> Q:
-    """Condition on trajectories: it carries a star, a tag or a comment."""
+    """Return a condition on trajectories with a star, a tag or a comment."""
     return starred() | tagged() | commented()
