@@ -18,7 +18,7 @@ MAX_NAMES = 200
 
 
 def requested_names(query: QueryDict) -> list[str]:
-    """Distinct metric names of the query: `names=a,b` or `names=a&names=b`."""
+    """Return distinct metric names of the query: `names=a,b` or `names=a&names=b`."""
     return list(dict.fromkeys(name for part in query.getlist("names") for name in part.split(",") if name))
 
 
@@ -58,7 +58,7 @@ def _columns(selected: Curves, run: int, axis: Axis) -> Mapping[str, Any]:
 
 
 def _short(value: float) -> float:
-    """The value rounded to eight digits."""
+    """Return the value rounded to eight digits."""
     return float(f"{value:.8g}")
 
 

@@ -1,7 +1,7 @@
-"""Pages of 400, 403 and 404 that give their database connection back.
+"""Pages of 400, 403 and 404 that release their database connection.
 
-Under ASGI Django renders them in threads of the event loop's executor, whose connections no signal of a request closes:
-each thread would keep one of the pool, and go on failing with it once PostgreSQL has ended it.
+Under ASGI Django renders them in threads of the event loop's executor, whose connections no request signal closes:
+each thread would keep one of the pool, and fail with it once PostgreSQL has ended it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from webapp.pages.near_addresses import nearest_address
 logger = logging.getLogger("echoscope.requests")
 
 MIN_KEPT, MAX_KEPT = 12, 10
-"""Characters from which on a posted text is worth to be copied, and number of such texts."""
+"""Length from which a posted text is shown to be copied, and maximum number of such texts."""
 _SECRET = re.compile("csrf|password|token|secret|code", re.I)
-"""Names of fields whose contents are not repeated."""
+"""Names of fields with contents that are not repeated."""
 ErrorPage = Callable[[HttpRequest, Exception], HttpResponse]
 
 
 def _releasing(page: ErrorPage, status: HTTPStatus) -> ErrorPage:
-    """The page; its status and a sentence if the page itself fails, for example while the database restarts."""
+    """Wrap the page to return its status and a sentence if it fails, for example while the database restarts."""
 
     def rendered(request: HttpRequest, exception: Exception) -> HttpResponse:
         try:
@@ -57,9 +57,9 @@ page_not_found = _releasing(_not_found, HTTPStatus.NOT_FOUND)
 
 @requires_csrf_token
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Page for a form without a valid token: one that was open for too long, or that another site sent.
+    """Show the page for a form without a valid token: it was open for too long, or another site sent it.
 
-    What was typed is shown to be copied. It is not offered to be sent: another site may have written it.
+    Typed texts are shown to be copied, but not to be sent again: another site may have written them.
     """
     typed = [text for name, text in request.POST.items() if len(text) >= MIN_KEPT and not _SECRET.search(name)]
     context = {"typed": typed[:MAX_KEPT], "cookies": not request.COOKIES}

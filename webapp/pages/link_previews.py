@@ -14,7 +14,7 @@ from webapp.trajectories.sharing.public import comment_on, preview_title
 
 
 def run_preview(request: HttpRequest, run: Run) -> dict[str, str] | None:
-    """State, last evaluation, and the board of the newest trajectory that ended; None for a run of the team alone."""
+    """Return state, last evaluation, and the board of the newest ended attempt; None for a run only for the team."""
     if run.visibility != Run.Visibility.LINK:
         return None
     planned = f" of {run.iterations}" if run.iterations else ""
@@ -51,7 +51,7 @@ def trajectory_preview(request: HttpRequest, trajectory: Trajectory) -> dict[str
 
 
 def study_preview(request: HttpRequest, study: Study, runs: int) -> dict[str, str] | None:
-    """Title and state; None for a study of the team alone.
+    """Return title and state; None for a study only for the team.
 
     Args:
         runs: number of its runs.
@@ -67,6 +67,6 @@ def study_preview(request: HttpRequest, study: Study, runs: int) -> dict[str, st
 
 
 def _picture(request: HttpRequest, trajectory: Trajectory, query: str) -> str:
-    """Address of the picture, another one for each state of the trajectory: previews are cached."""
+    """Return the address of the picture, which differs for each state of the trajectory, as previews are cached."""
     address = request.build_absolute_uri(reverse("trajectory-picture", args=[trajectory.slug]))
     return f"{address}{query}{'&' if query else '?'}v={trajectory.last_seq}"

@@ -1,4 +1,4 @@
-"""Addresses that are nearly right: a slash too many or too few, or punctuation of a sentence glued to a link."""
+"""Addresses that are nearly right: with a slash too many or too few, or with punctuation at the end."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from django.http import HttpRequest
 from django.urls import Resolver404, resolve
 
 PUNCTUATION = ".,;:!?)]}>'\"*_`|\u2019\u201d\u00bb\u2026"
-"""What chats, sentences and Markdown leave at the end of a link."""
+"""Characters that chats, sentences and Markdown append to a link."""
 RUN_LISTS = ("/runs", "/runs/")
 """Addresses that people guess for the list of runs, which is the front page."""
 
 
 def nearest_address(request: HttpRequest) -> str | None:
-    """The address of the site that was probably meant, with the request's query; None if it has no such page.
+    """Return the address of the site that was probably meant, with the request's query; None if there is none.
 
-    Only for an address that no route matches: what a route matched and did not find stays not found.
+    Only for an address that no route matches: objects that a route did not find stay not found.
     """
     if request.method not in ("GET", "HEAD") or _resolves(request.path_info):
         return None

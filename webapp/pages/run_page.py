@@ -40,9 +40,9 @@ TABS = {
     "run-log": "Log",
 }
 REST_TAB = "Overview"
-"""The first tab of a run in which nothing happens at present."""
+"""The first tab of a run in which nothing is happening."""
 TEAM_TABS = {"run-log"}
-"""Tabs for the team only: a log contains details of the machine."""
+"""Tabs only for the team, since a log contains details of the machine."""
 ICONS = ("trapped", "watch", "paused", "finished", "failed")
 """Variants of the site's icon, static/img/icon_NAME.svg, that show the state of a run in the browser's tab."""
 
@@ -90,7 +90,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "priorities": Run.Priority.options(),
             "priority": Run.Priority(run.priority).name.lower(),
             "may_prefer": role == Membership.Role.ADMIN,
-            "pace_words": formatting.pace_text(phase, run.device, run.state),
+            "pace_text": formatting.pace_text(phase, run.device, run.state),
             "progress": formatting.progress(phase, run.length, run.state),
             "rollout": run.config.get("rollout", {}),
             "meta": run_preview(request, run),
@@ -100,12 +100,12 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
 
 
 def tab_title(name: str, run: Run) -> str:
-    """Title of a tab; the first one is live only while a worker has the run."""
+    """Return the title of a tab; the first one is live only while a worker trains the run."""
     return REST_TAB if name == "run" and run.state not in Run.HELD else TABS.get(name, "")
 
 
 def status_text(run: Run, phase: Mapping[str, Any] | None) -> str:
-    """Beginning of the title of the browser's tab, e.g. “⚠ Trapped · 207/240 · ” or “Paused · ”.
+    """Return the start of the browser tab's title, e.g. “⚠ Trapped · 207/240 · ” or “Paused · ”.
 
     static/js/live/run_header.js writes the same.
     """
@@ -118,7 +118,7 @@ def status_text(run: Run, phase: Mapping[str, Any] | None) -> str:
 
 
 def icon_name(run: Run) -> str:
-    """Variant of the site's icon for a run, one of ICONS; empty for the plain icon."""
+    """Return the variant of the site's icon for a run, one of ICONS; empty for the plain icon."""
     if run.condition:
         return run.condition.state
     state = "finished" if run.state == Run.State.STOPPED else run.state
@@ -126,7 +126,7 @@ def icon_name(run: Run) -> str:
 
 
 def _is_undoable(run: Run) -> bool:
-    """Whether the run is being cancelled, or was cancelled so recently that it can be undone."""
+    """Return True if the run's cancellation is pending, or recent enough to be undone."""
     if run.state != Run.State.CANCELLED:
         return run.requested == Run.Request.CANCEL
     return run.ended_at is not None and run.ended_at > timezone.now() - UNDO_TIME

@@ -11,7 +11,7 @@ from webapp.teams.access import signed_in, writable_teams
 
 
 def saved_views(request: HttpRequest, kind: SavedView.List) -> dict[str, Any] | None:
-    """Context of templates/runs/_saved_views.html; None without an account. One statement."""
+    """Return the context of templates/runs/_saved_views.html; None without an account. One statement."""
     if not request.user.is_authenticated:
         return None
     user = signed_in(request)

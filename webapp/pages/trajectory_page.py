@@ -20,9 +20,9 @@ NO_FORMS = {"csrf_token": ""}
 
 
 def player_context(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, Any]:
-    """Context of templates/trajectories/_player.html and the page around it. `data`: see trajectory_data().
+    """Return the context of templates/trajectories/_player.html and the page around it. `data`: see trajectory_data().
 
-    `images_address`: where the images of observations are, up to their hash; a share link has its own.
+    `images_address`: address of the images of observations, without their hash; share links replace it.
     """
     data = count_folded(trajectory, data)
     lost, verdict = trajectory.lost_at or {}, data.get("verdict")
@@ -46,14 +46,14 @@ def player_context(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, An
     }
 
 
-def more_of(trajectory: Trajectory) -> list[tuple[str, str]]:
-    """Titles and texts of the further fields of the trajectory and its group: for the team only, as in exports."""
+def list_further_fields(trajectory: Trajectory) -> list[tuple[str, str]]:
+    """Return titles and texts of further fields of the trajectory and its group, only for the team as in exports."""
     fields = {"More about this attempt": trajectory.extra, "More about its group": trajectory.group.extra}
     return [(title, text) for title, extra in fields.items() if (text := extra_text(extra))]
 
 
 def private(response: HttpResponse, link: ShareLink) -> HttpResponse:
-    """Headers for a secret link: no referrer, and no indexing unless its author allows it."""
+    """Add headers for a secret link: no referrer, and no indexing unless its author allows it."""
     response["Referrer-Policy"] = "no-referrer"
     if not link.indexable:
         response["X-Robots-Tag"] = "noindex, nofollow"
@@ -61,7 +61,7 @@ def private(response: HttpResponse, link: ShareLink) -> HttpResponse:
 
 
 def gone(request: HttpRequest) -> HttpResponse:
-    """The same 404 page for unknown, expired and revoked links."""
+    """Show the same 404 page for unknown, expired and revoked links."""
     response = render(request, "trajectories/gone.html", NO_FORMS, status=404)
     response["X-Robots-Tag"] = "noindex, nofollow"
     return response

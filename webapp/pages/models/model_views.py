@@ -28,7 +28,7 @@ from webapp.teams.access import require_writable_teams, signed_in
 @require_GET
 @never_cache
 def model_status(request: HttpRequest) -> HttpResponse:
-    """States of all models in the folders of the live workers, which an open launch form swaps into its cards."""
+    """Show the states of all models in the folders of live workers, which an open launch form swaps into its cards."""
     return _statuses(request)
 
 
@@ -74,15 +74,15 @@ def model_delete(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def train_real_model(request: HttpRequest) -> HttpResponse:
-    """Download the small model of a preset if need be, and launch the preset once; opens the run.
+    """Download the small model of a preset if needed, launch the preset once, and open the run.
 
-    A user who has launched it before gets that run.
+    A user who has launched it before gets the existing run.
     """
     teams, user = require_writable_teams(request.user), signed_in(request)
     run = Run.objects.filter(author=user, launch_key=LAUNCH_KEY).first()
-    asked = LaunchRequest(teams[0], load_preset(REAL_MODEL_PRESET), REAL_MODEL_PRESET, key=LAUNCH_KEY)
+    requested = LaunchRequest(teams[0], load_preset(REAL_MODEL_PRESET), REAL_MODEL_PRESET, key=LAUNCH_KEY)
     try:
-        launched, *_ = do_launch(plan_launch(asked, Run.objects.listed_for(user)), user)
+        launched, *_ = do_launch(plan_launch(requested, Run.objects.listed_for(user)), user)
     except (RequestRefused, QuotaExceeded) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return redirect("runs")
@@ -94,7 +94,7 @@ def train_real_model(request: HttpRequest) -> HttpResponse:
 
 
 def _answer(request: HttpRequest, name: str, change: Callable[[], object], done: str) -> HttpResponse:
-    """Make the change; the refreshed states for the scripts of a page, else a redirect with a message."""
+    """Make the change; return the refreshed states to scripts of a page, or a redirect with a message."""
     try:
         change()
         problem = ""
@@ -115,6 +115,6 @@ def _answer(request: HttpRequest, name: str, change: Callable[[], object], done:
 
 
 def _statuses(request: HttpRequest, problems: dict[str, str] | None = None) -> HttpResponse:
-    found = cards.status_cards(signed_in(request))
-    context = {"model_cards": found, "problems": problems or {}, "swap": True} | cards.polling(found)
+    model_cards = cards.status_cards(signed_in(request))
+    context = {"model_cards": model_cards, "problems": problems or {}, "swap": True} | cards.polling(model_cards)
     return render(request, "runs/_model_statuses.html", context)

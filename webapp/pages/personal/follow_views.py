@@ -15,7 +15,7 @@ from webapp.teams.access import may_write, signed_in
 @login_required
 @require_POST
 def run_follow(request: HttpRequest, slug: str) -> HttpResponse:
-    """`on=1` follows, any other value stops. Scripts get the changed control alone."""
+    """Follow with `on=1`, unfollow with any other value. Scripts get only the changed control."""
     run, user = get_run_of_team(request.user, slug), signed_in(request)
     on = request.POST.get("on") == "1"
     do_follow(user, run, on)

@@ -33,16 +33,16 @@ CHOICES = (
 @require_GET
 @never_cache
 def inbox_page(request: HttpRequest) -> HttpResponse:
-    """Entries, newest first; `?show=unread` or `mentions`, `?before=` as the link to earlier ones gives it."""
+    """Show entries, newest first; `?show=unread` or `mentions`, `?before=` from the link to earlier ones."""
     user = signed_in(request)
     shown = _shown(request.GET.get("show", ""))
-    found = inbox.entries(user, before=_before(request), show=shown, limit=ENTRIES_PER_PAGE + 1)
+    entries = inbox.entries(user, before=_before(request), show=shown, limit=ENTRIES_PER_PAGE + 1)
     preference = NotificationPreference.objects.filter(user=user).first() or NotificationPreference()
     follows = Follow.objects.filter(user=user, on=True, run__in=Run.objects.listed_for(user).values("pk"))
     context = {
         "page": "inbox",
-        "entries": found[:ENTRIES_PER_PAGE],
-        "earlier": inbox.microseconds(found[ENTRIES_PER_PAGE - 1].at) if len(found) > ENTRIES_PER_PAGE else None,
+        "entries": entries[:ENTRIES_PER_PAGE],
+        "earlier": inbox.microseconds(entries[ENTRIES_PER_PAGE - 1].at) if len(entries) > ENTRIES_PER_PAGE else None,
         "shown": shown,
         "tabs": SHOWN.items(),
         "choices": [(name, label, getattr(preference, name)) for name, label in CHOICES],
@@ -69,17 +69,17 @@ def _before(request: HttpRequest) -> datetime | None:
 def inbox_open(request: HttpRequest, slug: str) -> HttpResponse:
     """Mark the notification as read and redirect to its page."""
     user = signed_in(request)
-    found = Notification.objects.of(user).filter(slug=slug).first()
-    if found is None:
+    notification = Notification.objects.of(user).filter(slug=slug).first()
+    if notification is None:
         raise Http404("This notification no longer exists, or it is about a run that you may no longer see.")
     actions.do_read(user, slug)
-    return redirect(found.path)
+    return redirect(notification.path)
 
 
 @login_required
 @require_POST
 def inbox_read(request: HttpRequest) -> HttpResponse:
-    """Mark all notifications and mentions as read; from the list of mentions, these only."""
+    """Mark all notifications and mentions as read; from the list of mentions, only mentions."""
     user, shown = signed_in(request), _shown(request.POST.get("show", ""))
     actions.do_read_all(user, mentions_only=shown == "mentions")
     return redirect(f"{reverse('inbox')}?show={shown}")
@@ -88,10 +88,10 @@ def inbox_read(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def inbox_settings(request: HttpRequest) -> HttpResponse:
-    """What the user is notified about."""
+    """Change the user's notification settings."""
     user = signed_in(request)
     chosen = {name: request.POST.get(name) == "1" for name, _ in CHOICES}
-    if mail_is_configured() and user.email:  # else the form does not ask
+    if mail_is_configured() and user.email:  # else the form does not contain it
         chosen["mention_mail"] = request.POST.get("mention_mail") == "1"
     actions.do_set_preferences(user, **chosen)
     messages.success(request, "Settings of notifications saved.")

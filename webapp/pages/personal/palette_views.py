@@ -27,7 +27,7 @@ Item = dict[str, str]
 @require_GET
 @never_cache
 def palette(request: HttpRequest) -> JsonResponse:
-    """Groups of results for `?q=`; without a query, the newest runs. Two queries of the database at most."""
+    """Return groups of results for `?q=`, or the newest runs without a query. At most two database queries."""
     user, words = signed_in(request), request.GET.get("q", "")[:MAX_QUERY_LENGTH].split()[:MAX_WORDS]
     groups = [("Runs", _runs(user, words))]
     if words:
@@ -36,7 +36,7 @@ def palette(request: HttpRequest) -> JsonResponse:
 
 
 def _runs(user: User, words: list[str]) -> list[Item]:
-    """The newest runs in whose title, tags or environment each word occurs."""
+    """Return the newest runs that contain each word in their title, tags or environment."""
     runs = Run.objects.listed_for(user)
     for word in words:
         runs = runs.filter(
@@ -47,43 +47,43 @@ def _runs(user: User, words: list[str]) -> list[Item]:
             | Q(slug=word)
         )
     newest = runs.filter(archived_at__isnull=True).order_by("-created_at", "-pk")
-    found = newest.only("slug", "title", "tags", "environment", "state", "requested", "created_at")[:MAX_RUNS]
+    matches = newest.only("slug", "title", "tags", "environment", "state", "requested", "created_at")[:MAX_RUNS]
     return [
         {
             "title": run.title,
             "detail": " · ".join([formatting.STATES[run.shown_state], run.environment, *run.tags]),
             "href": reverse("run", args=[run.slug]),
         }
-        for run in found
+        for run in matches
     ]
 
 
 def _environments(words: list[str]) -> list[Item]:
-    found: list[Item] = []
+    items: list[Item] = []
     adapters = [name for name in envs.names() if envs.variants(name)]
     for name in envs.names():
         title = name if name in adapters else envs.spec(name).title
         if _contains(f"{title} {name} environment", words):
-            found.append({"title": title, "detail": "Environment", "href": reverse("environment", args=[name])})
+            items.append({"title": title, "detail": "Environment", "href": reverse("environment", args=[name])})
     for name in adapters:
         page = reverse("environment", args=[name])
         for variant, about in envs.variants(name).items():
             if _contains(f"{variant} {about} {name} environment", words):
-                found.append(
+                items.append(
                     {"title": variant, "detail": f"Variant of {name}", "href": f"{page}?{urlencode({'id': variant})}"}
                 )
-    return found[:MAX_OTHERS]
+    return items[:MAX_OTHERS]
 
 
 def _teams(user: User, words: list[str]) -> list[Item]:
     return [
         {
-            "title": place.team.name,
-            "detail": f"Team · {place.get_role_display().lower()}",
-            "href": reverse("team", args=[place.team.slug]),
+            "title": membership.team.name,
+            "detail": f"Team · {membership.get_role_display().lower()}",
+            "href": reverse("team", args=[membership.team.slug]),
         }
-        for place in get_memberships(user)
-        if _contains(f"{place.team.name} team", words)
+        for membership in get_memberships(user)
+        if _contains(f"{membership.team.name} team", words)
     ][:MAX_OTHERS]
 
 

@@ -1,4 +1,4 @@
-"""Undoing what was removed or revoked."""
+"""Undo of removals."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def undo(request: HttpRequest, slug: str) -> HttpResponse:
     except UndoRefused as refusal:
         messages.warning(request, str(refusal))
     back = request.POST.get("next", "")
-    own = back.startswith("/") and url_has_allowed_host_and_scheme(back, allowed_hosts=None)
-    return redirect(back if own else reverse("runs"))
+    is_local = back.startswith("/") and url_has_allowed_host_and_scheme(back, allowed_hosts=None)
+    return redirect(back if is_local else reverse("runs"))

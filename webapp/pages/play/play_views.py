@@ -28,7 +28,7 @@ from webapp.runs.launch import fields
 
 MAX_VARIANT_LENGTH = 100
 SEARCH = "search[keywords]"
-"""Action of a page's search field: the typed words replace `keywords`."""
+"""Action of a page's search field, in which the typed text replaces `keywords`."""
 
 
 class NoSuchVariant(ValueError):
@@ -36,7 +36,7 @@ class NoSuchVariant(ValueError):
 
 
 def _sample(request: HttpRequest, name: str, query: QueryDict) -> Sample:
-    """The environment, in the variant that a query names. Raises NoSuchVariant, or Http404 for an unknown name."""
+    """Return the environment, in the variant of a query. Raises NoSuchVariant, or Http404 for an unknown name."""
     if name not in envs.names():
         raise Http404(envs.missing_adapters().get(name, "This environment does not exist."))
     if not envs.variants(name):
@@ -58,8 +58,8 @@ def _start(request: HttpRequest, sample: Sample, query: str) -> Start:
     return starts.find(request.user, sample.spec, sample.name, query, sample.variant)
 
 
-def _page_of(sample: Sample) -> str:
-    """Address of the environment's page, in its variant."""
+def _page_address(sample: Sample) -> str:
+    """Return the address of the environment's page, in its variant."""
     page = reverse("environment", args=[sample.name])
     return f"{page}?{urlencode({'id': sample.variant})}" if sample.variant else page
 
@@ -67,13 +67,13 @@ def _page_of(sample: Sample) -> str:
 @login_required
 @require_GET
 def environments(request: HttpRequest) -> HttpResponse:
-    """All environments with a sample board, the best run and a link to play."""
+    """Show all environments with a sample board, the best run and a link to play."""
     samples = [sample(name) for name in envs.names()]
     best = best_of_each(request.user, envs.names())
     context = {
         "page": "environments",
-        "samples": [(each, best.get(each.name)) for each in samples],
-        "boards": {each.name: each.board for each in samples if each.board},
+        "samples": [(entry, best.get(entry.name)) for entry in samples],
+        "boards": {entry.name: entry.board for entry in samples if entry.board},
         "missing": envs.missing_adapters(),
     }
     return render(request, "pages/environments.html", context)
@@ -83,20 +83,22 @@ def environments(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def environment(request: HttpRequest, name: str) -> HttpResponse:
-    """Rules, settings, best runs, and a board to play on. `?prompt=`, `?seed=` or `?of=` selects the state, `?id=` the
-    variant of an adapter."""
-    asked = request.GET
-    if not starts.requested_start(asked):
-        newest = games.newest_query(request.session, name, asked.get("id", ""))
-        asked = QueryDict(newest) if newest else asked
+    """Show rules, settings, best runs, and a board to play on.
+
+    `?prompt=`, `?seed=` or `?of=` selects the state, `?id=` the variant of an adapter.
+    """
+    query = request.GET
+    if not starts.requested_start(query):
+        newest = games.newest_query(request.session, name, query.get("id", ""))
+        query = QueryDict(newest) if newest else query
     try:
-        sample = _sample(request, name, asked)
+        sample = _sample(request, name, query)
     except NoSuchVariant as problem:
         messages.warning(request, str(problem))
-        if asked is request.GET:
+        if query is request.GET:
             return redirect("environments")
-        asked = QueryDict()  # a saved game in a variant of another version
-        sample = _sample(request, name, asked)
+        query = QueryDict()  # a saved game in a variant of another version
+        sample = _sample(request, name, query)
     context: dict[str, Any] = {
         "page": "environments",
         "sample": sample,
@@ -108,17 +110,17 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     if sample.spec is None:
         return render(request, "pages/environment.html", context, status=200 if sample.choice else 503)
     try:
-        start = _start(request, sample, starts.requested_start(asked) or "prompt=1")
+        start = _start(request, sample, starts.requested_start(query) or "prompt=1")
     except NoSuchStart as problem:
         messages.warning(request, str(problem))
-        return redirect(_page_of(sample))
+        return redirect(_page_address(sample))
     context |= _game(request, start) | {"start": start}
     partial = request.headers.get("HX-Request")
     return render(request, "pages/_game.html" if partial else "pages/environment.html", context)
 
 
 def _game(request: HttpRequest, start: Start, game: games.Game | None = None, message: str = "") -> dict[str, Any]:
-    """Context of the game; `preparing` or `failure` if it cannot be played now."""
+    """Return the context of the game; `preparing` or `failure` if it cannot be played now."""
     saved = games.saved_game(request.session, start)
     try:
         game = game or games.resume(_user_id(request), start, saved, message)
@@ -134,7 +136,7 @@ def _game(request: HttpRequest, start: Start, game: games.Game | None = None, me
 @require_POST
 @never_cache
 def play(request: HttpRequest, name: str) -> HttpResponse:
-    """An action, a hint or a restart. Returns the game as a partial, or a redirect to it."""
+    """Play an action, show a hint or restart. Returns the game as a partial, or a redirect to it."""
     try:
         sample = _sample(request, name, request.POST)
     except NoSuchVariant as problem:
@@ -145,7 +147,7 @@ def play(request: HttpRequest, name: str) -> HttpResponse:
         start = _start(request, sample, starts.requested_start(request.POST) or "prompt=1")
     except NoSuchStart as problem:
         messages.warning(request, str(problem))
-        return redirect(_page_of(sample))
+        return redirect(_page_address(sample))
     game, message = _apply(request, start)
     if request.headers.get("HX-Request"):
         context: dict[str, Any] = {"sample": sample, "another": starts.random_query(sample.variant)}
@@ -191,7 +193,7 @@ def _apply(request: HttpRequest, start: Start) -> tuple[games.Game | None, str]:
 
 
 def _action(request: HttpRequest) -> str:
-    """The action of the pressed button or the typed text; a search with its words."""
+    """Return the action of the pressed button or the typed text; a search with its keywords."""
     text = request.POST.get("action", "").strip()
     if text == SEARCH:
         words = " ".join(request.POST.get("words", "").split())

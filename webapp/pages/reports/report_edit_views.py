@@ -1,4 +1,4 @@
-"""Writing a report: the form with its preview, restoring a version, and deleting the report."""
+"""Editing of a report: the form with its preview, restoring a version, and deleting the report."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from webapp.teams.undo_notice import offer_undo
 @require_http_methods(["GET", "POST"])
 @never_cache
 def report_form(request: HttpRequest, slug: str = "") -> HttpResponse:
-    """The form of a report, of a new one without `slug`. A text that is not saved is kept, with the reason."""
+    """Show and save the form of a report, or of a new one without `slug`. A refused text is kept, with the reason."""
     report = get_report_to_edit(request.user, slug) if slug else None
-    asked = request.POST.get("team", "") or request.GET.get("team", "")
+    team_slug = request.POST.get("team", "") or request.GET.get("team", "")
     missing = "There is no such team, or you may not write reports in it."
-    team = report.team if report else team_to_write_in(request.user, asked, missing)
+    team = report.team if report else team_to_write_in(request.user, team_slug, missing)
     sent, now = request.POST, report or Report(title="", body="", version=0)
     number = sent.get("version", "")
     context: dict[str, Any] = {
@@ -80,7 +80,7 @@ def report_form(request: HttpRequest, slug: str = "") -> HttpResponse:
 @require_POST
 @never_cache
 def report_preview(request: HttpRequest) -> HttpResponse:
-    """A body as its writer would see it."""
+    """Show a body as its author would see it."""
     if not writable_teams(request.user):
         raise PermissionDenied(READ_ONLY)
     body = request.POST.get("body", "")
@@ -110,7 +110,7 @@ def report_restore(request: HttpRequest, slug: str, number: int) -> HttpResponse
 @login_required
 @require_POST
 def report_delete(request: HttpRequest, slug: str) -> HttpResponse:
-    """Delete it. The next page offers to undo it."""
+    """Delete the report. The next page offers to undo it."""
     report = get_report_to_delete(request.user, slug)
     offer_undo(request, f"Report “{report.title}” deleted.", do_delete_report(report, signed_in(request)))
     return redirect("reports")

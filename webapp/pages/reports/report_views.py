@@ -1,4 +1,4 @@
-"""List of reports, a report as its readers see it, and its versions."""
+"""List of reports, a report for its readers, and its versions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from webapp.teams.models import Membership
 @require_GET
 @never_cache
 def reports(request: HttpRequest) -> HttpResponse:
-    """Reports of the user's teams: `q` selects by words."""
+    """Show the reports of the user's teams; `q` is a text search."""
     text = request.GET.get("q", "")[:200]
-    found = Report.objects.listed_for(request.user).containing(text).select_related("team", "author")
-    page = Paginator(found, 30).get_page(request.GET.get("page"))
+    matches = Report.objects.listed_for(request.user).containing(text).select_related("team", "author")
+    page = Paginator(matches, 30).get_page(request.GET.get("page"))
     writable = writable_teams(request.user)
     context = {
         "page": "reports",
@@ -44,7 +44,7 @@ def reports(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def report(request: HttpRequest, slug: str) -> HttpResponse:
-    """The report. Its embeds are what this reader may see."""
+    """Show a report, with the embeds that its reader may see."""
     return _page(request, get_report(request.user, slug))
 
 
@@ -52,7 +52,7 @@ def report(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def report_revision(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """A version as it was saved."""
+    """Show a version as it was saved."""
     report = get_report_of_team(request.user, slug)
     revision = report.revisions.select_related("author").filter(number=min(number, MAX_NUMBER)).first()
     if revision is None:
@@ -61,7 +61,7 @@ def report_revision(request: HttpRequest, slug: str, number: int) -> HttpRespons
 
 
 def _page(request: HttpRequest, report: Report, revision: Revision | None = None) -> HttpResponse:
-    """The newest version of a report, or an earlier one."""
+    """Show the newest version of a report, or an earlier one."""
     role = role_in_team(request.user, report.team_id)
     address = request.build_absolute_uri(reverse("report", args=[report.slug]))
     shown = revision or report
@@ -92,7 +92,7 @@ def _page(request: HttpRequest, report: Report, revision: Revision | None = None
 @require_GET
 @never_cache
 def report_history(request: HttpRequest, slug: str) -> HttpResponse:
-    """All versions, newest first."""
+    """Show all versions, newest first."""
     report = get_report_of_team(request.user, slug)
     revisions = report.revisions.select_related("author").defer("body")
     return render(request, "reports/history.html", {"page": "reports", "report": report, "revisions": revisions})

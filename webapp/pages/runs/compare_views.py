@@ -22,17 +22,17 @@ from webapp.teams.decorators import account_optional
 from webapp.trajectories.board_text import board_text
 
 MAX_RECENT = 40
-"""Recent runs offered for comparison."""
+"""Maximum number of recent runs offered for comparison."""
 
 
 def requested_slugs(request: HttpRequest) -> list[str]:
-    """Distinct slugs of the query: `runs=a,b` or `runs=a&runs=b`."""
+    """Return the distinct slugs of the query: `runs=a,b` or `runs=a&runs=b`."""
     slugs = (slug.strip() for part in request.GET.getlist("runs") for slug in part.split(","))
     return list(dict.fromkeys(slug for slug in slugs if slug))
 
 
 def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
-    """The runs to compare, in the requested order, and a message for each one left out."""
+    """Return the runs to compare, in the requested order, and a message for each omitted one."""
     requested = requested_slugs(request)
     visible = Run.objects.visible_to(request.user).with_alarm().select_related("author", "team").defer("log_tail")
     by_slug = {run.slug: run for run in visible.filter(slug__in=requested[:100])}
@@ -50,7 +50,7 @@ def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
 
 
 def _evaluated(runs: list[Run]) -> list[Run]:
-    """The runs that have results to compare. One query."""
+    """Return the runs with results to compare. One query."""
     evaluated = set(Evaluation.objects.filter(run__in=runs).values_list("run_id", flat=True))
     return [run for run in runs if run.pk in evaluated]
 
@@ -59,7 +59,7 @@ def _evaluated(runs: list[Run]) -> list[Run]:
 @require_GET
 @never_cache
 def compare(request: HttpRequest) -> HttpResponse:
-    """Overlaid curves, differing settings, results, and the same prompt in each run."""
+    """Show overlaid curves, differing settings, results, and the same prompt in each run."""
     runs, problems = _runs(request)
     slugs = [run.slug for run in runs]
     sides = compared.sides(runs) if runs else []
@@ -109,13 +109,13 @@ def compare(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def compare_curves_data(request: HttpRequest) -> JsonResponse:
-    """Buckets of the runs' curves, in the format of a single run's curves.json."""
+    """Return the curves of the runs in buckets, in the format of a single run's curves.json."""
     runs, _ = _runs(request)
     return curves_response(request.GET, runs)
 
 
 def _play_data(play: compared.Play) -> dict[str, Any]:
-    """Template data of a play, for pages without JavaScript too."""
+    """Return the template data of a play, which pages without JavaScript show, too."""
     data = play.data
     if data is None or play.trajectory is None:
         return {"side": play.side, "trajectory": None}
@@ -131,7 +131,7 @@ def _play_data(play: compared.Play) -> dict[str, Any]:
 
 
 def _puzzle(query: QueryDict) -> int:
-    """Number of the requested puzzle, from 0; pages count from 1, and older links from 0 as `prompt`."""
+    """Return the number of the requested puzzle, from 0. `puzzle` counts from 1, and `prompt` of old links from 0."""
     puzzle = query.get("puzzle", "")
     return max(0, _whole(puzzle) - 1) if puzzle else _whole(query.get("prompt", "0"))
 

@@ -40,7 +40,7 @@ def run_curves_data(request: HttpRequest, slug: str) -> JsonResponse:
 @require_GET
 @never_cache
 def run_curves_csv(request: HttpRequest, slug: str) -> HttpResponse:
-    """All values of `names` (default: all metrics), one line per iteration."""
+    """Send all values of `names` (default: all metrics), one line per iteration."""
     run = get_run(request.user, slug)
     names = requested_names(request.GET) or curves.names_of([run.pk])
     response = HttpResponse(_csv(run, names), content_type="text/csv; charset=utf-8")
@@ -68,5 +68,5 @@ def _csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _plain(name: str) -> str:
-    """A safe file name."""
+    """Return a name that is safe in a file name."""
     return "".join(character if character.isalnum() or character in "-_." else "_" for character in name)

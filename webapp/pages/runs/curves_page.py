@@ -1,4 +1,4 @@
-"""The page with the curves of a run: its tab, and the live page of runs that have nothing else."""
+"""The page with the curves of a run: its tab, and the live page of runs without attempts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from webapp.runs.models import Checkpoint, Run
 
 
 def curves_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse:
-    """The Curves tab of a run that the requester may see.
+    """Show the Curves tab of a run that the user may see.
 
     Args:
-        context: what the live page of a run without attempts adds: a sentence about it, and its result.
+        context: additions of the live page of a run without attempts: a sentence about it, and its result.
     """
     if "values" in request.GET:
         return _values_page(request, run, **context)
@@ -34,7 +34,7 @@ def curves_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse:
         catalog=curves.catalog(everything),
         extent=curves.extent([run.pk], overview, sections),
         bands=bands,
-        band_words=echo_trap.bands_text(bands),
+        band_text=echo_trap.bands_text(bands),
         checkpoints=checkpoints,
         marks={"bands": [*_warmup_band(run), *bands], "checkpoints": checkpoints},
         **context,
@@ -49,5 +49,5 @@ def _values_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse
 
 
 def _warmup_band(run: Run) -> list[dict[str, Any]]:
-    """The iterations of the warm-up on demonstrations as a band of the charts; empty without one."""
+    """Return the iterations of the warm-up on demonstrations as a band of the charts; empty without a warm-up."""
     return [{"state": "warmup", "from": -run.warmup_steps, "to": 0}] if run.warmup_steps else []

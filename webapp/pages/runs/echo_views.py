@@ -20,9 +20,9 @@ from webapp.teams.decorators import account_optional
 @require_GET
 @never_cache
 def run_echo(request: HttpRequest, slug: str) -> HttpResponse:
-    """The meter as a part of a page; 204 if there is nothing to count."""
+    """Show the meter as a part of a page; 204 if there is nothing to count."""
     run = get_run(request.user, slug)
-    meter = _meter_of(run)
+    meter = _get_meter(run)
     if meter is None:
         return HttpResponse(status=204)
     return render(request, "runs/_echo.html", {"run": run, "meter": meter})
@@ -32,21 +32,21 @@ def run_echo(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def run_echo_svg(request: HttpRequest, slug: str) -> HttpResponse:
-    """The meter as a picture, for reports and slides."""
+    """Send the meter as a picture, for reports and slides."""
     run = get_run(request.user, slug)
-    meter = _meter_of(run)
+    meter = _get_meter(run)
     if meter is None:
         raise Http404("No attempt of this run's training has a thought yet.")
     return HttpResponse(_document(run, meter), content_type="image/svg+xml")
 
 
-def _meter_of(run: Run) -> EchoMeter | None:
+def _get_meter(run: Run) -> EchoMeter | None:
     return _counted(run.pk, run.rebuilds, run.attempt, run.iteration)
 
 
 @lru_cache(maxsize=64)
 def _counted(run_id: int, rebuilds: int, attempt: int, iteration: int) -> EchoMeter | None:
-    """The meter after that iteration, counted once for all who watch the run."""
+    """Return the meter after that iteration. Cached for all visitors of the run."""
     return echo_meter(run_id)
 
 

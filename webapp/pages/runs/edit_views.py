@@ -1,4 +1,4 @@
-"""Editing, archiving and deleting a run."""
+"""Editing, archiving and deletion of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webapp.trajectories.models import ShareLink
 @login_required
 @require_http_methods(["GET", "POST"])
 def run_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    """Form of a run's title, tags and notes."""
+    """Show and save the form of a run's title, tags and notes."""
     run = get_run(request.user, slug)
     require_writer(request.user, run.team_id)
     form = RunForm(request.POST or None, initial=RunForm.initial_values(run))
@@ -39,7 +39,7 @@ def run_edit(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def run_archive(request: HttpRequest, slug: str) -> HttpResponse:
-    """Archive a run, or put it back into the list with `archived` empty."""
+    """Archive a run, or restore it to the list if `archived` is empty."""
     run = get_run(request.user, slug)
     require_writer(request.user, run.team_id)
     archived = bool(request.POST.get("archived"))
@@ -54,7 +54,7 @@ def run_archive(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def run_delete(request: HttpRequest, slug: str) -> HttpResponse:
-    """Confirmation of a deletion with what it takes along, and the deletion itself."""
+    """Confirm a deletion with a list of what it deletes, and carry it out."""
     run = get_run_of_team(request.user, slug)
     require_may_delete(request.user, run)
     error = ""

@@ -28,9 +28,13 @@ class Result:
 
     @property
     def whisker(self) -> SafeString:
-        """Contents of its <svg>: elements with numbers only."""
-        one, others = self.evaluation, [share for k, share in self.passed if k > 1]
-        return mark_safe(charts.whisker(one.success_low, one.success, one.success_high, others, final=one.final))
+        """Contents of its <svg>: elements that contain only numbers."""
+        evaluation, others = self.evaluation, [share for k, share in self.passed if k > 1]
+        return mark_safe(
+            charts.whisker(
+                evaluation.success_low, evaluation.success, evaluation.success_high, others, final=evaluation.final
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class SuiteResults:
 
     @property
     def sampled(self) -> bool:
-        """Whether prompts were played more than once."""
+        """True if prompts were played more than once."""
         return any(result.passed for result in self.results)
 
     @property
@@ -51,32 +55,32 @@ class SuiteResults:
 
 
 def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
-    """Results by suite. `evaluations` are ordered by suite and iteration."""
+    """Group results by suite. `evaluations` are ordered by suite and iteration."""
     return [
-        SuiteResults(suite, [Result(one, list(one.passed_at())) for one in found])
-        for suite, found in groupby(evaluations, key=lambda one: one.suite)
+        SuiteResults(suite, [Result(evaluation, list(evaluation.passed_at())) for evaluation in group])
+        for suite, group in groupby(evaluations, key=lambda evaluation: evaluation.suite)
     ]
 
 
 @account_optional
 @require_GET
 def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
-    """The main suite through training, the results of each suite with their intervals, and those of other policies."""
+    """Show the main suite through training, the results of each suite, and results of other policies."""
     run = get_run(request.user, slug)
     results = list(Evaluation.objects.filter(run=run).order_by("suite", "iteration"))
     suites = suite_results(results)
-    own = next((each for each in suites if each.suite == run.environment), None)
-    if own is not None:
-        suites = [own, *(each for each in suites if each is not own)]
+    main_suite = next((suite for suite in suites if suite.suite == run.environment), None)
+    if main_suite is not None:
+        suites = [main_suite, *(suite for suite in suites if suite is not main_suite)]
     return run_page(
         request,
         run,
         "run-evaluation",
         "runs/evaluation.html",
         suite_results=suites,
-        history=load_history(run, [each.evaluation for each in suites[0].results]) if suites else None,
+        history=load_history(run, [suite.evaluation for suite in suites[0].results]) if suites else None,
         width=charts.WHISKER,
         axis=mark_safe(charts.whisker_axis()),
         matrix=generalization.table(run),
-        sampled=any(each.sampled for each in suites),
+        sampled=any(suite.sampled for suite in suites),
     )

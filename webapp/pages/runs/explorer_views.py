@@ -57,14 +57,14 @@ MORE_FILTERS = (
     "tag",
     "suite",
 )
-"""Filters behind “More filters”, which is open while one of them is set."""
+"""Filters under “More filters”, which is open if one of them is set."""
 
 
 @account_optional
 @require_GET
 @never_cache
 def explorer(request: HttpRequest, slug: str) -> HttpResponse:
-    """Trajectories of the run, filtered, sorted and paginated."""
+    """Show the trajectories of the run, filtered, sorted and paginated."""
     run = get_run(request.user, slug)
     inside = role_in_team(request.user, run.team_id) is not None
     part = bool(request.headers.get("HX-Request")) and not request.headers.get("HX-History-Restore-Request")
@@ -99,7 +99,7 @@ def explorer(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def explorer_counts(request: HttpRequest, slug: str) -> JsonResponse:
-    """Current counts of the filters, for pages of a run that goes on."""
+    """Return the current counts of the filters, for pages of an active run."""
     run = get_run(request.user, slug)
     filters = _filters(request, role_in_team(request.user, run.team_id) is not None)[0]
     totals = facts(run, filters)
@@ -151,7 +151,7 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
 
 
 def _page(request: HttpRequest, run: Run, filters: Filters) -> tuple[Page, str]:
-    """The page at the query's cursor; for an invalid cursor the first page and an explanation."""
+    """Return the page at the query's cursor; for an invalid cursor the first page and an explanation."""
     queryset = filter_trajectories(run, filters).select_related("group")
     try:
         return page(queryset, filters.sort, request.GET.get("at") or None, PAGE_SIZE), ""

@@ -1,4 +1,4 @@
-"""The launch form as it stands: where it starts from, its values, and the request that they make."""
+"""The launch form at present: its source, its values, and the resulting request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPTION_LABELS = {
 
 
 class NotClonable(Exception):
-    """The configuration of the run does not fit this version, or is another trainer's, where there is no error."""
+    """The configuration does not fit this version, or is another trainer's if there is no error."""
 
     def __init__(self, source: Run, error: ValidationError | None = None) -> None:
         super().__init__(source.slug)
@@ -45,7 +45,7 @@ class NotClonable(Exception):
 
 @dataclass(frozen=True)
 class FormStart:
-    """Where the form starts from: the preset of that name, or the run that is cloned."""
+    """Source of the form's values: a preset, or the run that is cloned."""
 
     teams: list[Team]
     source: Run | None
@@ -54,13 +54,13 @@ class FormStart:
 
     @property
     def scheduling(self) -> SchedulingOptions:
-        """Options of the source, else the usual ones."""
+        """Scheduling options of the cloned run, or the defaults."""
         return SchedulingOptions() if self.source is None else options_for_clone(self.source)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The form: its fields as they were posted or stand in the address, its settings as nested data, its request."""
+    """The form: its posted fields or those of the address, its settings as nested data, its request."""
 
     start: FormStart
     fields: QueryDict
@@ -68,16 +68,16 @@ class Draft:
     request: LaunchRequest
 
     def text(self, name: str, default: object = "") -> str:
-        """An option as it was typed."""
+        """Return an option as it was typed."""
         return self.fields.get(name, "" if default is None else str(default))
 
     def planned(self, request: HttpRequest) -> LaunchPlan:
-        """The plan, checked with the rights of the user who sent the form."""
+        """Return the plan, checked with the rights of the user who sent the form."""
         return plan_launch(self.request, Run.objects.listed_for(request.user))
 
 
 def form_start(request: HttpRequest, fields: QueryDict) -> FormStart:
-    """Where the form starts from. Raises NotClonable, and 404 or PermissionDenied."""
+    """Return the source of the form's values. Raises NotClonable, and 404 or PermissionDenied."""
     teams = require_writable_teams(request.user)
     clone = fields.get("clone", "")
     source = get_run(request.user, clone) if clone else None
@@ -85,7 +85,7 @@ def form_start(request: HttpRequest, fields: QueryDict) -> FormStart:
         raise NotClonable(source)
     environment = fields.get("environment", "")
     named = fields.get("preset", "") or (source.preset if source else "")
-    preset = (find_preset(named) or DEFAULT_PRESET) if named or not environment else _preset_of(environment)
+    preset = (find_preset(named) or DEFAULT_PRESET) if named or not environment else _choose_preset(environment)
     try:
         config = stored_config(source.config) if source else load_preset(preset)
     except ValidationError as error:
@@ -94,29 +94,29 @@ def form_start(request: HttpRequest, fields: QueryDict) -> FormStart:
     return FormStart(teams, source, preset, config)
 
 
-def _preset_of(environment: str) -> str:
-    """A preset of the environment, preferably for any machine; the default preset if there is none."""
+def _choose_preset(environment: str) -> str:
+    """Return a preset of the environment, preferably for any machine; the default preset if there is none."""
     matching = [name for name in preset_names() if load_preset(name).environment.name == environment]
     return min(matching, key=lambda name: ("pocket" not in name, "starpo_s" not in name), default=DEFAULT_PRESET)
 
 
 def posted(request: HttpRequest) -> Draft:
-    """The form as it was posted. Raises NotClonable."""
+    """Return the form as it was posted. Raises NotClonable."""
     return draft(form_start(request, request.POST), request.POST, form.parse(request.POST.dict()))
 
 
 def draft(start: FormStart, fields: QueryDict, parsed: form.Parsed) -> Draft:
-    """The form with these settings, and the options in its fields."""
+    """Return the form with these settings, and the options in its fields."""
     errors = dict(parsed.errors)
-    source, before = start.source, start.scheduling
+    source, defaults = start.source, start.scheduling
     named = fields.get("team", "") or (source.team.slug if source else "")
     team = next((team for team in start.teams if team.slug == named), None)
     if fields.get("team") and team is None:
         errors["team"] = "you may not launch runs in this team (any more): choose another one"
-    queue = fields.get("queue", before.queue).strip()
+    queue = fields.get("queue", defaults.queue).strip()
     if queue and (not re.match(device_classes.NAME, queue) or len(queue) > 100):
         queue, errors["queue"] = "", "must be a name of letters, digits, dot, dash and underscore"
-    text = fields.get("gpus", "" if before.gpus is None else str(before.gpus)).strip()
+    text = fields.get("gpus", "" if defaults.gpus is None else str(defaults.gpus)).strip()
     gpus = int(text) if text.isdecimal() and int(text) <= MAX_GPUS else None
     if text and gpus is None:
         errors["gpus"] = f"must be a whole number from 0 to {MAX_GPUS}, or empty"

@@ -1,4 +1,4 @@
-"""Contents of the launch page: the form, what its settings lead to, and its exports."""
+"""Contents of the launch page: the form, the effects of its settings, and its exports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from webapp.teams.models import Membership
 def launch_page(
     request: HttpRequest, draft: Draft, plan: LaunchPlan, *, status: int = 200, **context: Any
 ) -> HttpResponse:
-    """The form with its values, estimates and exports."""
+    """Show the form with its values, estimates and exports."""
     start, shown = draft.start, form_layout(draft, plan)
     context |= {
         "page": "launch",
@@ -37,7 +37,7 @@ def launch_page(
         "chosen": start.preset,
         "environment": draft.values["environment"]["name"],
         "layout": shown,
-        "environment_settings": next(each.environment for each in shown.sections if each.key == "environment"),
+        "environment_settings": next(section.environment for section in shown.sections if section.key == "environment"),
         "visibility": plan.request.visibility,
         "visibilities": Run.Visibility.choices,
         "may_prefer": any(role_in_team(request.user, team.pk) == Membership.Role.ADMIN for team in start.teams),
@@ -54,12 +54,14 @@ def launch_page(
 
 
 def form_layout(draft: Draft, plan: LaunchPlan) -> FormLayout:
-    """All fields of the form, by step."""
-    values, before = draft.values, draft.start.config.environment
+    """Return all fields of the form, by step."""
+    values, base_environment = draft.values, draft.start.config.environment
     name, settings = values["environment"]["name"], values["environment"]["settings"]
     return layout(
         fields.groups(values, draft.start.config, plan.errors),
-        fields.environment_settings(name, settings, before.settings if before.name == name else {}, plan.errors),
+        fields.environment_settings(
+            name, settings, base_environment.settings if base_environment.name == name else {}, plan.errors
+        ),
         relevance.reasons(values, gpus=relevance.has_gpus(plan.capacity)),
         changed_first=draft.start.source is not None,
     )
@@ -68,13 +70,13 @@ def form_layout(draft: Draft, plan: LaunchPlan) -> FormLayout:
 def form_facts(
     request: HttpRequest, draft: Draft, plan: LaunchPlan, settings: Sequence[fields.Setting]
 ) -> dict[str, Any]:
-    """What the settings lead to: problems, differences, estimates, warnings, the runs to launch."""
+    """Return the effects of the settings: problems, differences, estimates, warnings, the runs to launch."""
     start, several = draft.start, len(plan.runs) > 1
     facts: dict[str, Any] = {
         "base_word": "was" if start.source else "preset",
         "base_title": start.source.title if start.source else start.preset,
         "differences": summary.differences(settings),
-        "problems": _problems_in_words(plan.errors, settings),
+        "problems": _list_problems(plan.errors, settings),
         "option_errors": {name: text for name, text in plan.errors.items() if name in OPTION_LABELS},
         "capacity": plan.wait(signed_in(request)),
         "devices": plan.capacity.devices,
@@ -95,7 +97,7 @@ def form_facts(
 
 
 def form_exports(request: HttpRequest, draft: Draft, plan: LaunchPlan) -> dict[str, str]:
-    """The configuration as YAML and as an API call; nothing while it is invalid."""
+    """Return the configuration as YAML and as an API call; empty while it is invalid."""
     if plan.config is None:
         return {}
     site = request.build_absolute_uri("/").rstrip("/")
@@ -106,36 +108,36 @@ def form_exports(request: HttpRequest, draft: Draft, plan: LaunchPlan) -> dict[s
 
 
 def _scheduling(draft: Draft, plan: LaunchPlan) -> dict[str, Any]:
-    """Context of queue, GPUs and priority."""
-    chosen, before = plan.request.scheduling, draft.start.scheduling
+    """Return the context of queue, GPUs and priority."""
+    chosen, defaults = plan.request.scheduling, draft.start.scheduling
     classes = plan.capacity.workers.keys() | ({chosen.queue} - {""})  # perhaps without a worker
     return {
         "has_gpus": relevance.has_gpus(plan.capacity),
         "priorities": Run.Priority.options(),
         "priority": chosen.priority.name.lower(),
-        "queue": draft.text("queue", before.queue),
+        "queue": draft.text("queue", defaults.queue),
         "classes": device_classes.class_choices(classes),
-        "gpus": draft.text("gpus", before.gpus),
+        "gpus": draft.text("gpus", defaults.gpus),
     }
 
 
 def _model_choice(request: HttpRequest, draft: Draft) -> dict[str, Any]:
-    """Context of the cards of models, with estimates for the run that the form starts from."""
+    """Return the context of the model cards, with estimates for the run of the form's source."""
     model = str(draft.values["policy"].get("model") or "")
     base = draft.start.config
     if not base.hosted.url:
         base = base.model_copy(update={"policy": base.policy.model_copy(update={"model": model or POCKET})})
-    found = cards.cards(signed_in(request), base, draft.start.preset)
+    model_cards = cards.cards(signed_in(request), base, draft.start.preset)
     return {
-        "model_cards": found,
-        "model": model if any(card.value == model for card in found) else "",
-        "far_models": [card for card in found if card.out_of_reach and card.value != model],
+        "model_cards": model_cards,
+        "model": model if any(card.value == model for card in model_cards) else "",
+        "far_models": [card for card in model_cards if card.out_of_reach and card.value != model],
         "other_model": model,
-    } | cards.polling(found)
+    } | cards.polling(model_cards)
 
 
 def _preset_choice(draft: Draft) -> dict[str, Any]:
-    """Context of the first step: environment, algorithm and policy."""
+    """Return the context of the first step: environment, algorithm and policy."""
     preset, environment = catalogue.get_preset(draft.start.preset), draft.values["environment"]
     name, variant = environment["name"], str(environment["settings"].get("id") or "")
     kept = {"environment": name} | ({"id": variant} if variant else {})
@@ -152,38 +154,38 @@ def _preset_choice(draft: Draft) -> dict[str, Any]:
 
 
 def _default_variant(name: str) -> str:
-    """The variant that an adapter plays unless its settings say otherwise; empty for other environments."""
+    """Return the default variant of an adapter; empty for other environments."""
     field = envs.settings_model(name).model_fields.get("id") if envs.variants(name) else None
     return str(field.default) if field else ""
 
 
 def _arm_choices(draft: Draft) -> list[tuple[experiment.Arm, bool]]:
-    """(arm, whether it is checked); none where the form starts from a run that is not of its preset's kind."""
-    own = experiment.own_arm(draft.start.config, draft.start.preset)
-    if own is None:
+    """Return (arm, True if it is checked); empty if the source of the form no longer matches its preset."""
+    base_arm = experiment.own_arm(draft.start.config, draft.start.preset)
+    if base_arm is None:
         return []
-    checked = draft.request.arms or [own.key]
+    checked = draft.request.arms or [base_arm.key]
     return [(arm, arm.key in checked) for arm in experiment.get_arms(draft.start.preset)]
 
 
 def _launch_word(plan: LaunchPlan) -> str:
-    """Text of the button."""
+    """Return the text of the button."""
     action = "Download and launch" if plan.needs_download else "Launch"
     return action if len(plan.runs) < 2 else f"{action} {len(plan.runs)} runs"
 
 
 def _slot(name: str, settings: Sequence[fields.Setting]) -> str:
-    """Element id of the field."""
+    """Return the element id of the field."""
     return next((setting.id for setting in settings if setting.name == name), f"f-{name}")
 
 
-def _problems_in_words(errors: Mapping[str, str], settings: Sequence[fields.Setting]) -> list[tuple[str, str]]:
-    """(element id or "", sentence) of each error; those of fields that the form does not show have no id."""
+def _list_problems(errors: Mapping[str, str], settings: Sequence[fields.Setting]) -> list[tuple[str, str]]:
+    """Return (element id, sentence) of each error; the id is "" for a field that the form does not show."""
     shown = {setting.name: setting for setting in settings}
-    found = []
+    problems = []
     for name, text in errors.items():
         setting = shown.get(name)
         label = setting.label if setting else OPTION_LABELS.get(name, name)
         target = setting.id if setting else f"f-{name}" if name in OPTION_LABELS else ""
-        found.append((target, form.sentence(name, label, text) if label else text))
-    return found
+        problems.append((target, form.sentence(name, label, text) if label else text))
+    return problems

@@ -34,13 +34,13 @@ from webapp.runs.models import Run
 from webapp.teams.access import require_writable_teams, signed_in
 
 MAX_PROBLEMS = 20
-"""Problems of a configuration that a page lists."""
+"""Maximum number of problems of a configuration that a page lists."""
 ECHO_TRAP_PRESET = "bandit-starpo-trap"
 ECHO_TRAP_KEY = "echo-trap"  # launch key of every click, so that a second one opens the runs of the first
 
 
 def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """A page that lists what does not fit, instead of the form."""
+    """Decorate a view to show the settings that do not fit, instead of the form."""
 
     @wraps(view)
     def answer(request: HttpRequest) -> HttpResponse:
@@ -58,8 +58,10 @@ def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callab
 @require_http_methods(["GET", "HEAD", "POST"])
 @_explain_not_clonable
 def launch(request: HttpRequest) -> HttpResponse:
-    """Launch form and its submission. `?preset=`, `?environment=` (with `?id=`) and `?clone=` (with `?vary=`) prefill
-    it."""
+    """Show or submit the launch form.
+
+    `?preset=`, `?environment=` (with `?id=`) and `?clone=` (with `?vary=`) prefill it.
+    """
     if request.method != "POST":
         return _blank(request)
     form = posted(request)
@@ -80,7 +82,7 @@ def launch(request: HttpRequest) -> HttpResponse:
 
 
 def _blank(request: HttpRequest) -> HttpResponse:
-    """The form before anything was posted."""
+    """Show the form before it is posted."""
     query = request.GET
     start = form_start(request, query)
     environment = query.get("environment", "")
@@ -111,7 +113,7 @@ def _blank(request: HttpRequest) -> HttpResponse:
 
 
 def _variant_settings(request: HttpRequest, environment: str, variant: str) -> dict[str, Any]:
-    """Settings of an adapter that choose the variant of that id; none, with a message, if it cannot be played."""
+    """Return the setting of an adapter with the variant; empty, with a message, if it cannot be played."""
     if not variant:
         return {}
     if "id" not in envs.settings_model(environment).model_fields:
@@ -129,7 +131,7 @@ def _variant_settings(request: HttpRequest, environment: str, variant: str) -> d
 @require_POST
 @_explain_not_clonable
 def launch_yaml(request: HttpRequest) -> HttpResponse:
-    """The form prefilled from a YAML file or pasted text; launches nothing."""
+    """Show the form prefilled from a YAML file or pasted text; nothing is launched."""
     start = form_start(request, request.POST)
     file = request.FILES.get("file")
     text = request.POST.get("yaml", "")
@@ -140,10 +142,10 @@ def launch_yaml(request: HttpRequest) -> HttpResponse:
             text = file.read().decode("utf-8", "replace")
         config = from_yaml(text)
     except ValueError as error:
-        found = [f"{where}: {what}" if where else what for where, what in list_problems(error)]
-        problems = found[:MAX_PROBLEMS]
-        if len(found) > MAX_PROBLEMS:
-            problems.append(f"There are {len(found) - MAX_PROBLEMS:,} further problems.")
+        all_problems = [f"{where}: {what}" if where else what for where, what in list_problems(error)]
+        problems = all_problems[:MAX_PROBLEMS]
+        if len(all_problems) > MAX_PROBLEMS:
+            problems.append(f"There are {len(all_problems) - MAX_PROBLEMS:,} further problems.")
         form = draft(start, request.POST, Parsed.of(start.config))
         plan = form.planned(request)
         return launch_page(request, form, plan, status=422, yaml_text=text, yaml_problems=problems)
@@ -167,7 +169,7 @@ def launch_check(request: HttpRequest) -> HttpResponse:
 @require_POST
 @_explain_not_clonable
 def launch_exports(request: HttpRequest) -> HttpResponse:
-    """The form as YAML and as an API call, for a reader who opens one of them."""
+    """Show the form as YAML and as an API call, once a user opens one of them."""
     form = posted(request)
     context = form_exports(request, form, form.planned(request))
     return render(request, "runs/_launch_exports.html", {"swap": True} | context)
@@ -177,9 +179,9 @@ def launch_exports(request: HttpRequest) -> HttpResponse:
 @require_GET
 @_explain_not_clonable
 def launch_environment(request: HttpRequest) -> HttpResponse:
-    """Settings of the chosen environment, at their defaults, and its budgets in place of those before.
+    """Show the chosen environment's settings, at their defaults, and its budgets instead of the previous ones.
 
-    With a variant of an adapter only its budgets.
+    For a variant of an adapter, only its budgets.
     """
     start = form_start(request, request.GET)
     name, variant = request.GET.get(ENVIRONMENT, ""), request.GET.get(VARIANT)
@@ -193,7 +195,7 @@ def launch_environment(request: HttpRequest) -> HttpResponse:
 
 
 def _budgets(name: str, settings: dict[str, Any]) -> dict[str, int]:
-    """Budgets that an environment recommends; none for an unknown one, and for settings that it refuses."""
+    """Return the budgets that an environment recommends; empty if it is unknown or refuses the settings."""
     try:
         return recommended_budgets(name, settings) if name in envs.names() else {}
     except ValueError:  # the check of the form shows it
@@ -204,7 +206,7 @@ def _budgets(name: str, settings: dict[str, Any]) -> dict[str, int]:
 @require_GET
 @cache_control(private=True, max_age=3600)
 def launch_boards(request: HttpRequest) -> JsonResponse:
-    """Board and text of a sample of each environment with presets; fetched by the page once it is shown."""
+    """Return board and text of a sample of each environment with presets; the page fetches them once it is shown."""
     names = sorted({preset.environment for preset in catalogue.presets()})
     return JsonResponse({name: launch_picture(name) for name in names})
 
@@ -212,13 +214,13 @@ def launch_boards(request: HttpRequest) -> JsonResponse:
 @login_required
 @require_POST
 def launch_echo_trap(request: HttpRequest) -> HttpResponse:
-    """Launch both arms of the Echo Trap preset once, and open the one that collapses.
+    """Launch both arms of the Echo Trap preset once, and open the run that collapses.
 
-    A user who has launched them before gets those runs. Members who may not launch are refused, like everywhere.
+    A user who has launched them before gets the existing runs. Members who may not launch are refused.
     """
     team, author = require_writable_teams(request.user)[0], signed_in(request)
-    before = Run.objects.filter(author=author, launch_key__startswith=f"{ECHO_TRAP_KEY}.").exists()
-    asked = LaunchRequest(
+    launched_before = Run.objects.filter(author=author, launch_key__startswith=f"{ECHO_TRAP_KEY}.").exists()
+    requested = LaunchRequest(
         team,
         load_preset(ECHO_TRAP_PRESET),
         ECHO_TRAP_PRESET,
@@ -227,11 +229,11 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
         key=ECHO_TRAP_KEY,
     )
     try:
-        collapsing, *_ = do_launch(plan_launch(asked, Run.objects.listed_for(request.user)), author)
+        collapsing, *_ = do_launch(plan_launch(requested, Run.objects.listed_for(request.user)), author)
     except (QuotaExceeded, RequestRefused) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return redirect("runs")
-    if before:
+    if launched_before:
         messages.info(request, "This is the Echo Trap that you launched before. Clone it to see it again.")
     else:
         messages.success(

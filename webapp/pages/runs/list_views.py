@@ -38,7 +38,7 @@ DIGEST = "the-digest-of-these-rows"
 @require_GET
 @never_cache
 def run_list(request: HttpRequest) -> HttpResponse:
-    """Runs of the user's teams. `?compare_now` redirects to the comparison of the selected ones."""
+    """Show the runs of the user's teams. `?compare_now` redirects to the comparison of the selected ones."""
     chosen = [slug for value in request.GET.getlist("compare") for slug in value.split(",")]  # a folded row has several
     if "compare_now" in request.GET and chosen:
         visible = set(Run.objects.visible_to(request.user).filter(slug__in=chosen).values_list("slug", flat=True))
@@ -63,30 +63,30 @@ def run_list(request: HttpRequest) -> HttpResponse:
         "view_query": run_filters.query(listing),
         **run_filters.choices(request.user),
     }
-    context["group_runs"], context["group_words"] = _group_comparison(request, listing)
+    context["group_runs"], context["group_label"] = _group_comparison(request, listing)
     context["any"] = listing.filtered or bool(context["environments"])
     return render(request, "runs/list.html", context)
 
 
 def _group_comparison(request: HttpRequest, listing: run_filters.Listing) -> tuple[str, str]:
-    """The runs of the chosen group for the address of their comparison, in the order of their launch, and its words.
+    """Return slugs of the chosen group's runs for the address of their comparison, in launch order, and a label.
 
-    Without a team in the address, the team that launched a group of that name last.
+    Without a team in the address, the group belongs to the team that launched a group of that name last.
     """
     if not listing.group:
         return "", ""
     runs = Run.objects.listed_for(request.user).filter(group=listing.group, archived_at__isnull=True)
     if listing.team:
-        found = list(runs.filter(team__slug=listing.team).order_by("pk").values_list("slug", flat=True))
+        slugs = list(runs.filter(team__slug=listing.team).order_by("pk").values_list("slug", flat=True))
     else:
-        each = list(runs.order_by("pk").values_list("slug", "team_id"))
-        found = [slug for slug, team in each if team == each[-1][1]]
-    words = f"Compare the first {MAX_RUNS} of {len(found)} runs" if len(found) > MAX_RUNS else "Compare all of its runs"
-    return ",".join(found[:MAX_RUNS]), words
+        slugs_and_teams = list(runs.order_by("pk").values_list("slug", "team_id"))
+        slugs = [slug for slug, team in slugs_and_teams if team == slugs_and_teams[-1][1]]
+    label = f"Compare the first {MAX_RUNS} of {len(slugs)} runs" if len(slugs) > MAX_RUNS else "Compare all of its runs"
+    return ",".join(slugs[:MAX_RUNS]), label
 
 
 def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
-    """The part of the page that changes, and its digest, which it contains."""
+    """Return the part of the page that changes, which contains its digest, and the digest."""
     listing = run_filters.read(request.GET)
     runs = listing.runs(request.user)
     if listing.flat:
@@ -121,6 +121,6 @@ def _rows(request: HttpRequest, chosen: list[str]) -> tuple[str, str]:
 
 
 def _toggled(unfolded: list[str], key: str) -> str | None:
-    """The keys of the unfolded rows after this one is folded or unfolded; None for no key."""
-    keys = [each for each in unfolded if each != key] if key in unfolded else [*unfolded, key]
+    """Return the keys of the unfolded rows after a click on this row; None if there are none."""
+    keys = [other for other in unfolded if other != key] if key in unfolded else [*unfolded, key]
     return " ".join(keys) or None

@@ -1,4 +1,4 @@
-"""What the live page reserves and says before its scripts run."""
+"""Sizes and texts of the live page before its scripts run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from webapp.core.formatting import plural
 from webapp.runs.models import Run
 
 PITCH, COLUMNS, GROUP_GAP, EDGE = 30, 8, 6, 3
-"""Pixels of a cell, cells of a line, pixels between groups and around: as in static/js/live/rollout_grid.js."""
+"""Pixels of a cell, cells per line, pixels between groups and around them; see static/js/live/rollout_grid.js."""
 INTRO_COOKIE = "intro_seen"
-"""Set by static/js/live/intro.js when the line was dismissed."""
+"""Cookie of static/js/live/intro.js, set when the line is dismissed."""
 CHARTS = {
     "success": ("success/rate",),
     "reward": ("reward/mean", "reward/in_group_std"),
@@ -18,12 +18,12 @@ CHARTS = {
     "imitation": ("sft/loss", "sft/heldout_loss"),
     "gradient": ("policy/grad_norm",),
 }
-"""Chart of the live page → metrics that it draws; that of success draws evaluations as well."""
+"""Chart of the live page → metrics that it draws; the chart of success draws evaluations as well."""
 PLAYERS = ((10**9, "B"), (10**6, "M"), (10**3, "K"))
 
 
 def wall_height(groups: int, size: int) -> int:
-    """Height of the wall in pixels: a row for each group, of several lines for large groups."""
+    """Return the height of the wall in pixels: a row for each group, of several lines for large groups."""
     if size == 1:
         return ceil(groups / (COLUMNS + 2)) * PITCH + 2 * EDGE
     lines = ceil(size / COLUMNS)
@@ -31,34 +31,34 @@ def wall_height(groups: int, size: int) -> int:
 
 
 def intro(run: Run) -> str:
-    """One line for a first visit: what the page shows."""
+    """Return a line for a first visit that describes the page."""
     size = next(
         (f"{run.parameters / unit:.0f}{letter}-parameter " for unit, letter in PLAYERS if run.parameters >= unit), ""
     )
-    each = run.config.get("rollout", {}).get("group_size", 1)
+    group_size = run.config.get("rollout", {}).get("group_size", 1)
     if run.iterations or run.iteration:
         doing = "is learning" if run.state in Run.HELD else "learned"
     else:
         doing = "plays" if run.recorded is None else "works on"
-    place = f" {run.environment}" if run.environment else " a task" if doing == "works on" else ""
+    where = f" {run.environment}" if run.environment else " a task" if doing == "works on" else ""
     if run.config.get("kind") == "sft":
         return (
-            f"A {size}language model {doing}{place} from demonstrations. Each square is one attempt of an evaluation. "
+            f"A {size}language model {doing}{where} from demonstrations. Each square is one attempt of an evaluation. "
             "Click any square to watch it think."
         )
-    rows = f"; each row is one {run.task_noun} tried {each} times" if run.iterations and each > 1 else ""
+    rows = f"; each row is one {run.task_noun} tried {group_size} times" if run.iterations and group_size > 1 else ""
     return (
-        f"A {size}language model {doing}{place}. Each square is one attempt{rows}. Click any square to watch it think."
+        f"A {size}language model {doing}{where}. Each square is one attempt{rows}. Click any square to watch it think."
     )
 
 
 def has_attempts(run: Run) -> bool:
-    """Whether there are attempts, or may be: of another trainer's run, once some have been sent."""
+    """Return True if there are, or may be, attempts; another trainer's run must have sent some."""
     return run.recorded is None or run.groups.exists()
 
 
 def recorded_text(run: Run) -> str:
-    """Return what a run without attempts has recorded, as a sentence; empty if it has recorded nothing yet."""
+    """Return a sentence about the data of a run without attempts; empty if it has recorded nothing yet."""
     has_metrics, evaluations = run.metrics.exists(), run.evaluations.count()
     recorded = ["metrics"] * has_metrics + [plural(evaluations, "evaluation")] * bool(evaluations)
     if not recorded:
@@ -68,14 +68,16 @@ def recorded_text(run: Run) -> str:
 
 
 def is_judged(run: Run) -> bool:
-    """Whether success or reward was recorded, which a result is about."""
+    """Return True if success or reward, from which a result follows, was recorded."""
     judged = run.metrics.filter(name__in=(*CHARTS["success"], *CHARTS["reward"]))
     return judged.exists() or run.evaluations.exists()
 
 
 def charts_without_data(run: Run) -> set[str]:
-    """Charts that stay empty: of imitation in a run without demonstrations, and of another trainer's run that has ended
-    without recording what they draw. Two queries for such a run, else none."""
+    """Return the charts that stay empty, with at most two queries.
+
+    These are imitation in a run without demonstrations, and charts without metrics in another trainer's ended run.
+    """
     if run.recorded is None or run.ended_at is None:
         return set() if run.warmup_steps or run.config.get("kind") == "sft" else {"imitation"}
     metrics = {name for names in CHARTS.values() for name in names}

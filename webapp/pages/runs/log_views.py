@@ -1,4 +1,4 @@
-"""Log tab of a run: what the trainer did, its output, both live; download of the whole log."""
+"""Log tab of a run: the trainer's actions and its output, both live; download of the whole log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_DIGITS = 15
 
 @dataclass(frozen=True)
 class Output:
-    """A part of the trainer's output. `skipped`: bytes before it were left out."""
+    """A part of the trainer's output. `skipped`: earlier bytes were left out."""
 
     text: str
     offset: int
@@ -37,7 +37,7 @@ class Output:
 @require_GET
 @never_cache
 def run_log(request: HttpRequest, slug: str) -> HttpResponse:
-    """The newest lines, and the end of the trainer's output."""
+    """Show the newest lines, and the end of the trainer's output."""
     run = get_run_of_team(request.user, slug)
     lines, output = newest_lines(run), read_output(run, None)
     context: dict[str, Any] = {"lines": lines, "output": output, "last": lines[-1].seq if lines else 0}
@@ -49,7 +49,7 @@ def run_log(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def run_log_data(request: HttpRequest, slug: str) -> JsonResponse:
-    """What came after `?after=` (seq of the last line) and `?offset=` (bytes of the output)."""
+    """Return lines after `?after=` (seq of the last line), and output after `?offset=` (in bytes)."""
     run = get_run_of_team(request.user, slug)
     after, offset = _number(request, "after"), _number(request, "offset")
     lines = newest_lines(run, after or 0)
@@ -69,30 +69,30 @@ def run_log_data(request: HttpRequest, slug: str) -> JsonResponse:
 @login_required
 @require_GET
 def run_log_text(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """The whole log as text: all lines, then the trainer's whole output."""
+    """Send the whole log as text: all lines, then the trainer's whole output."""
     run = get_run_of_team(request.user, slug)
     return streamed(request, _whole(run), "text/plain; charset=utf-8", f"{run.slug}-log.txt", compressible=True)
 
 
 def newest_lines(run: Run, after: int = 0) -> list[LogLine]:
-    """The newest lines after an event, oldest first."""
+    """Return the newest lines after an event, oldest first."""
     return list(run.log_lines.filter(seq__gt=after).order_by("-seq")[:MAX_LINES])[::-1]
 
 
 def _before_lines(run: Run, lines: list[LogLine]) -> dict[str, Any]:
-    """The newest alarms and notices read before lines were kept: those before the first line. A rebuild makes lines."""
+    """Return the newest alarms and notices from before the first stored line. A rebuild creates such lines."""
     first = lines[0].seq if lines else None
     if len(lines) == MAX_LINES:
         first = run.log_lines.order_by("seq").values_list("seq", flat=True)[0]
-    before = {} if first is None else {"seq__lt": first}
+    conditions = {} if first is None else {"seq__lt": first}
     return {
-        "alarms": list(Alarm.objects.filter(run=run, **before).order_by("-seq")[:20]),
-        "notices": list(run.notices.filter(**before).order_by("-seq")[:50]),
+        "alarms": list(Alarm.objects.filter(run=run, **conditions).order_by("-seq")[:20]),
+        "notices": list(run.notices.filter(**conditions).order_by("-seq")[:50]),
     }
 
 
 def read_output(run: Run, offset: int | None) -> Output:
-    """The output after `offset` bytes, at most its last MAX_OUTPUT_BYTES; from the beginning of a line if skipped."""
+    """Return the output after `offset` bytes, at most its last MAX_OUTPUT_BYTES, from the start of a line."""
     try:
         with open_file(run, LOG_FILE) as file:
             size = file.seek(0, os.SEEK_END)

@@ -62,7 +62,7 @@ def run_request(request: HttpRequest, slug: str, action: str) -> HttpResponse:
 @login_required
 @require_POST
 def run_rebuild(request: HttpRequest, slug: str) -> HttpResponse:
-    """Request that everything shown of the run is read again from its journal."""
+    """Request a rebuild of the run's tables from its journal."""
     run = get_run(request.user, slug)
     require_writer(request.user, run.team_id)
     try:
@@ -133,7 +133,7 @@ def run_shares_revoke(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_safe
 def run_checkpoint(request: HttpRequest, slug: str, iteration: int) -> HttpResponseBase:
-    """A checkpoint as a tar archive: a transformers model folder and the files needed to resume."""
+    """Send a checkpoint as a tar archive: a transformers model folder and the files needed to resume."""
     run = get_run_of_team(request.user, slug)
     name = run_files.checkpoint_name(run, iteration)
     return _archive(request, run, iteration, name, run_files.checkpoint(run, iteration))
@@ -142,7 +142,7 @@ def run_checkpoint(request: HttpRequest, slug: str, iteration: int) -> HttpRespo
 @login_required
 @require_safe
 def run_model(request: HttpRequest, slug: str, iteration: int) -> HttpResponseBase:
-    """The model of a checkpoint as a tar archive: a transformers model folder with its model card."""
+    """Send the model of a checkpoint as a tar archive: a transformers model folder with its model card."""
     run = get_run_of_team(request.user, slug)
     return _archive(request, run, iteration, run_files.model_name(run, iteration), policy_archive(run, iteration))
 

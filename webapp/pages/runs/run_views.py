@@ -31,7 +31,7 @@ from webapp.trajectories.first_successes import newest_first_successes
 from webapp.trajectories.models import Trajectory
 
 MAX_DIGITS = 9
-"""Of an iteration's number in a request."""
+"""Maximum digits of an iteration's number in a request."""
 READERS = {
     Run.Visibility.PRIVATE: "Its author and the team's admins can open it.",
     Run.Visibility.TEAM: "Members of the team can open it.",
@@ -44,9 +44,9 @@ READERS = {
 @require_GET
 @never_cache
 def run_live(request: HttpRequest, slug: str) -> HttpResponse:
-    """Live page: rollout grid, selected trajectory, curves, Echo Trap panel; first the result of a run that ended.
+    """Show the live page: rollout grid, selected trajectory, curves, Echo Trap panel; first the result of an ended run.
 
-    A run without attempts, such as one of transformers' Trainer, has its curves instead.
+    A run without attempts, such as one of transformers' Trainer, shows its curves instead.
     """
     run = get_run(request.user, slug)
     has_attempts = live_layout.has_attempts(run)
@@ -68,13 +68,13 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _judged_context(request: HttpRequest, run: Run) -> dict[str, Any]:
-    """The result and the Echo Trap panel of a run without attempts, for the page with its curves."""
+    """Return the result and the Echo Trap panel of a run without attempts, for the page with its curves."""
     inside = role_in_team(request.user, run.team_id) is not None
     return {"with_trap": True, "snapshot": snapshot(run, inside=inside)} | _result_context(request, run)
 
 
 def _result_context(request: HttpRequest, run: Run) -> dict[str, Any]:
-    """The result, and what its card shows besides: addresses, file names, changes to clone with. Empty without one."""
+    """Return the result, and addresses, file names and variations for its card. Empty without a result."""
     result = run_result.of_run(run)
     if result is None:
         return {}
@@ -96,7 +96,7 @@ def _result_context(request: HttpRequest, run: Run) -> dict[str, Any]:
 @require_GET
 @never_cache
 def run_snapshot(request: HttpRequest, slug: str) -> JsonResponse:
-    """Snapshot of the live page, for browsers whose cursor is too old."""
+    """Return a snapshot of the live page, for browsers with an outdated cursor."""
     run = get_run(request.user, slug)
     return JsonResponse(snapshot(run, inside=role_in_team(request.user, run.team_id) is not None))
 
@@ -105,19 +105,19 @@ def run_snapshot(request: HttpRequest, slug: str) -> JsonResponse:
 @require_GET
 @never_cache
 def run_highlights(request: HttpRequest, slug: str) -> HttpResponse:
-    """The most telling attempts of `?iteration=`, for the reel of the live page."""
+    """Return the highlights of `?iteration=`, for the reel of the live page."""
     run = get_run(request.user, slug)
     number = request.GET.get("iteration", str(run.phase_iteration))
     if not (number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS):
         return JsonResponse({"error": "iteration must be a whole number."}, status=400)
-    found = highlights.of_iteration(run, int(number))
-    return JsonResponse({"iteration": int(number), "highlights": [highlight.as_data() for highlight in found]})
+    chosen = highlights.of_iteration(run, int(number))
+    return JsonResponse({"iteration": int(number), "highlights": [highlight.as_data() for highlight in chosen]})
 
 
 @account_optional
 @require_GET
 def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
-    """The complete RunConfig as YAML, as the command line accepts it; of another trainer's run what it recorded."""
+    """Show the complete RunConfig as YAML for the command line; for another trainer's run, its recorded settings."""
     run = get_run(request.user, slug)
     settings = ordered_dump(run.config) if run.recorded is None else run.recorded
     text = yaml_text(settings) if settings else ""

@@ -25,7 +25,7 @@ from webapp.teams.undo_notice import offer_undo
 @require_GET
 @never_cache
 def saved_views(request: HttpRequest) -> HttpResponse:
-    """All views of the person and those shared with them."""
+    """Show the user's views and the views shared with them."""
     views = SavedView.objects.visible_to(signed_in(request)).select_related("author", "team").order_by("list", "name")
     context: dict[str, Any] = {"page": "runs", "views": views, "max_name": MAX_NAME_LENGTH}
     return render(request, "runs/saved_views.html", context)
@@ -36,7 +36,7 @@ def saved_views(request: HttpRequest) -> HttpResponse:
 def save_view(request: HttpRequest) -> HttpResponse:
     """Save the filters in `query` under `name`; `team` shares them, `run` is the run whose explorer was open.
 
-    Only those who may write in a team share views with it.
+    Only users who may write in a team may share views with it.
     """
     user, data = signed_in(request), request.POST
     run = get_run(user, data["run"]) if data.get("run") else None
@@ -58,7 +58,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def rename_view(request: HttpRequest, pk: int) -> HttpResponse:
-    """Rename an own view; one that is shared only as long as its author may write in the team."""
+    """Rename a view of the user; for a shared one, its author must still be allowed to write in the team."""
     view = _own(request, pk)
     if view.team_id is not None:
         require_writer(request.user, view.team_id)
@@ -73,14 +73,14 @@ def rename_view(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
-    """Delete an own view."""
+    """Delete a view of the user."""
     view = _own(request, pk)
     offer_undo(request, f"Deleted “{view.name}”.", do_delete_view(view))
     return redirect("saved-views")
 
 
 def clean_query(kind: str, query: str) -> str:
-    """The filters, order and hidden columns in a query string, without pages, selections and invalid values."""
+    """Return the filters, order and hidden columns in a query string, without pages, selections and invalid values."""
     data = QueryDict(query.removeprefix("?")[:5000])
     if kind == SavedView.List.TRAJECTORIES:
         return Filters.parse(data)[0].query()

@@ -1,4 +1,4 @@
-"""The recorded Echo Trap: a page for everyone, and the same for iframes."""
+"""The recorded Echo Trap: a public page, and a version for iframes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from webapp.core.middleware.csp import FRAMED_POLICY
 from webapp.explorer.trap_replay import trap_replay
 
 SECONDS = 60
-"""Duration of the whole recording when it plays."""
+"""Duration of the whole recording when it is played."""
 EMBED_SIZE = (960, 760)
 
 
 @require_safe
 def echo_trap(request: HttpRequest) -> HttpResponse:
-    """The page. `?iteration=143` opens it there, paused."""
+    """Show the page. `?iteration=143` opens the recording there, paused."""
     embed = request.build_absolute_uri(reverse("embed-echo-trap"))
     width, height = EMBED_SIZE
     meta = {
@@ -40,7 +40,7 @@ def echo_trap(request: HttpRequest) -> HttpResponse:
 @require_safe
 @xframe_options_exempt
 def embed_echo_trap(request: HttpRequest) -> HttpResponse:
-    """The recording only. `?autoplay=1` starts it, `iteration=143` opens it there, `theme=dark` forces the theme."""
+    """Show only the recording. `?autoplay=1` starts it, `iteration=143` opens it there, `theme=dark` sets the theme."""
     theme = request.GET.get("theme", "")
     context = {
         "theme": theme if theme in ("light", "dark") else "",
@@ -54,12 +54,12 @@ def embed_echo_trap(request: HttpRequest) -> HttpResponse:
 
 def _recording(request: HttpRequest) -> dict[str, Any]:
     replay = trap_replay()
-    asked = request.GET.get("iteration", "")
-    known = asked.isdecimal() and len(asked) < 6
+    iteration = request.GET.get("iteration", "")
+    known = iteration.isdecimal() and len(iteration) < 6
     return {
         "page": "echo-trap",
         "replay": replay,
         "runs": list(zip(replay.runs, replay.echoes, strict=True)),
         "seconds": SECONDS,
-        "start": min(max(1, int(asked)), replay.length) if known else 1,
+        "start": min(max(1, int(iteration)), replay.length) if known else 1,
     }

@@ -64,7 +64,7 @@ class Share:
 
     @property
     def busy(self) -> float:
-        """The share that actors reserve."""
+        """The share reserved by actors."""
         return min(1.0, max(0.0, 1 - self.free / self.total))
 
     @property
@@ -80,12 +80,12 @@ class NodeCard:
 
     name: str
     shares: list[Share]
-    """GPUs, then CPUs; empty for a node that lends none, such as that of a driver."""
+    """GPUs, then CPUs; empty for a node that provides none, such as a driver's."""
 
 
 @dataclass(frozen=True)
 class ClusterCard:
-    """The Ray cluster that a worker stands for. `problem`: why it takes no run at present."""
+    """The Ray cluster of a worker. `problem`: reason why it accepts no run at present."""
 
     problem: str
     nodes: list[NodeCard]
@@ -94,7 +94,7 @@ class ClusterCard:
 
 @dataclass
 class WorkerCard:
-    """A worker as the page shows it. `hidden` counts runs of teams that the user is not in."""
+    """A worker on the page. `hidden` counts runs of teams that the user is not in."""
 
     worker: Worker
     alive: bool
@@ -103,7 +103,7 @@ class WorkerCard:
     silent: str
     gpus: list[GpuCard]
     apart: bool = False
-    """Whether its data folder is not that of the other live workers, and no object storage is configured."""
+    """True if its data folder differs from the other live workers', and no object storage is configured."""
 
     @property
     def state(self) -> tuple[str, str]:
@@ -116,7 +116,7 @@ class WorkerCard:
 
     @property
     def clock(self) -> str:
-        """Warning about a clock that is off; empty while it is right."""
+        """Warning about a wrong clock; empty if it is right."""
         offset = self.worker.clock_offset
         if not self.alive or abs(offset) <= order.CLOCK_TOLERANCE:
             return ""
@@ -125,7 +125,7 @@ class WorkerCard:
 
     @property
     def files(self) -> str:
-        """Warning about a data folder of its own, without object storage; empty if runs can move to and from it."""
+        """Warning about a separate data folder without object storage; empty if runs can move between workers."""
         if not self.alive or not self.apart:
             return ""
         return (
@@ -135,7 +135,7 @@ class WorkerCard:
 
     @property
     def cluster(self) -> ClusterCard | None:
-        """Nodes of the Ray cluster that it stands for; None without one, and for a lost worker."""
+        """Nodes of its Ray cluster; None without one, and for a lost worker."""
         cluster = self.worker.cluster
         if not self.alive or not cluster:
             return None
@@ -144,7 +144,7 @@ class WorkerCard:
 
     @property
     def usage(self) -> list[UsageLine]:
-        """Processor, memory and GPUs over the last minutes, as far as they are measured; empty for a lost worker."""
+        """Measured use of processor, memory and GPUs over the last minutes; empty for a lost worker."""
         if not self.alive:
             return []
         histories = [(title, self.worker.usage.get(key)) for key, title in USAGE.items()]
@@ -165,7 +165,7 @@ class WorkerCard:
 
 @dataclass(frozen=True)
 class QueueCard:
-    """A queue: its waiting runs, the live workers that serve it, and how many more runs these can start."""
+    """A queue: its waiting runs, the live workers that serve it, and the number of runs that these can still start."""
 
     name: str
     waiting: int
@@ -201,13 +201,13 @@ class Waiting:
     position: int
     queue: str
     since: str
-    words: str
+    text: str
     priority: str
     """Empty for normal priority."""
 
 
 def _shares(nodes: Sequence[dict[str, Any]]) -> list[Share]:
-    """GPUs and CPUs of these nodes together, without kinds that they lack."""
+    """Return the GPUs and CPUs of these nodes together, without kinds that they lack."""
     totals = (
         Share(unit, sum(node[key] for node in nodes), sum(node[f"{key}_free"] for node in nodes))
         for unit, key in (("GPU", "gpus"), ("CPU", "cpus"))
@@ -216,12 +216,12 @@ def _shares(nodes: Sequence[dict[str, Any]]) -> list[Share]:
 
 
 def _spark(shares: Sequence[float]) -> str:
-    """Points of an SVG polyline, the newest at the right end."""
+    """Return the points of an SVG polyline, the newest at the right end."""
     return spark([shares[0], *shares] if len(shares) == 1 else shares, SPARK, span=(0, 1), slots=SAMPLES)
 
 
 def used(device: dict[str, Any]) -> float:
-    """The share of a device's memory that is in use."""
+    """Return the share of a device's memory that is in use."""
     return min(1.0, max(0.0, 1 - float(device["free"]) / float(device["total"])))
 
 
@@ -237,7 +237,7 @@ def _gib(number: float) -> str:
 @require_GET
 @never_cache
 def workers(request: HttpRequest) -> HttpResponse:
-    """Workers and queues. All users see the machines, only a run's team sees the run."""
+    """Show workers and queues. All users see the machines, only a run's team sees the run."""
     now = database_now()
     mine = Run.objects.listed_for(request.user).values("pk")
     held = Run.objects.filter(state__in=Run.HELD).defer("log_tail", "summary")
@@ -265,21 +265,21 @@ def _card(worker: Worker, visible: set[int], now: Any) -> WorkerCard:
     visible_runs = [run for run in runs if run.pk in visible]
     for run in visible_runs:
         run.progress = formatting.progress(run.phase_facts, run.length, run.state)  # type: ignore[attr-defined]
-        run.words = formatting.phase_text(run.phase_facts, run.length) or "starting"  # type: ignore[attr-defined]
+        run.phase_text = formatting.phase_text(run.phase_facts, run.length) or "starting"  # type: ignore[attr-defined]
     silence = formatting.duration((now - worker.last_seen_at).total_seconds())
     gpus = [_gpu(gpu, runs, visible) for gpu in worker.gpus]
     return WorkerCard(worker, is_alive(worker, now), visible_runs, len(runs) - len(visible_runs), silence, gpus)
 
 
 def _mark_apart(cards: Sequence[WorkerCard]) -> None:
-    """Mark the live workers whose data folder is not the one that most of them see."""
+    """Mark live workers with a data folder that differs from the most common one."""
     folders = Counter(card.worker.data_folder for card in cards if card.alive and card.worker.data_folder)
     if len(folders) < 2 or object_storage.configured_storage() is not None:
         return
     ((usual, _),) = folders.most_common(1)
     for card in cards:
-        own = card.worker.data_folder
-        card.apart = bool(own) and (own != usual or folders[own] == 1)
+        folder = card.worker.data_folder
+        card.apart = bool(folder) and (folder != usual or folders[folder] == 1)
 
 
 def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:
@@ -310,7 +310,7 @@ def _waiting(
 
 
 def _queues(queued: list[Run], capacity: Capacity) -> list[QueueCard]:
-    """Every queue with a worker or a run, that for any worker first."""
+    """Return every queue with a worker or a run, starting with the queue for any worker."""
     waiting = Counter(run.queue for run in queued)
     names = sorted({*waiting, *capacity.workers}, key=lambda name: (name != device_classes.ANY, name))
     return [QueueCard(name, waiting[name], capacity.workers.get(name, 0), capacity.free.get(name, 0)) for name in names]

@@ -70,7 +70,7 @@ def check_study(
     """Parse a posted form and plan its runs. Raises FormRefused.
 
     Args:
-        teams: in which the user may launch runs; the first one is the default.
+        teams: teams in which the user may launch runs; the first one is the default.
         queues: device classes that can be chosen.
         readable: runs that the user may read as a member of their teams.
     """
@@ -91,7 +91,7 @@ def check_study(
 
 
 def _rows(post: Mapping[str, str]) -> list[tuple[int, str, str]]:
-    """(number, dotted setting, text of its values) of each row that names a setting, by its title or dotted name."""
+    """Return (number, dotted setting, text of its values) of each row that names a setting, by title or dotted name."""
     titles = {label.casefold(): name for name, label in full_labels().items()}
     named = [(number, post.get(f"setting_{number}", "").strip()) for number in ROWS]
     return [
@@ -102,7 +102,7 @@ def _rows(post: Mapping[str, str]) -> list[tuple[int, str, str]]:
 
 
 def _at_rows(errors: Mapping[str, str], post: Mapping[str, str]) -> dict[str, str]:
-    """The errors, with those about the settings to vary at the field of the row that they name."""
+    """Move errors about settings to vary to the field of the row that they name."""
     at_fields = {}
     for field, text in errors.items():
         if field not in ("axes", "space"):
@@ -115,7 +115,7 @@ def _at_rows(errors: Mapping[str, str], post: Mapping[str, str]) -> dict[str, st
 
 
 def _data(post: Mapping[str, str], readable: RunQuerySet) -> dict[str, Any]:
-    """The plan as data. Raises StudyRefused."""
+    """Return the posted plan as data. Raises StudyRefused."""
     kind = post.get("kind", "catalogue")
     if kind not in KINDS:
         raise StudyRefused("kind", f"must be one of {', '.join(KINDS)}")
@@ -159,12 +159,12 @@ def _common(post: Mapping[str, str], shared: dict[str, Any], readable: RunQueryS
         run = readable.filter(slug=slug).first() if re.fullmatch(r"[\w-]{1,40}", slug) else None
         if run is None:
             raise StudyRefused("from", "does not exist, or belongs to a team you are not in: give the address of a run")
-        base, name = _config_of(run), run.preset
+        base, name = _load_config(run), run.preset
     else:
-        found = find_preset(post.get("preset", ""))
-        if found is None:
+        preset = find_preset(post.get("preset", ""))
+        if preset is None:
             raise StudyRefused("preset", f"must be one of {', '.join(preset_names())}")
-        base, name = load_preset(found), found
+        base, name = load_preset(preset), preset
     try:
         return with_values(base, shared), name
     except ValidationError as error:
@@ -174,7 +174,7 @@ def _common(post: Mapping[str, str], shared: dict[str, Any], readable: RunQueryS
         raise StudyRefused("shared", f"name an unknown setting: {error}") from None
 
 
-def _config_of(run: Run) -> RunConfig:
+def _load_config(run: Run) -> RunConfig:
     if run.recorded is not None:
         raise StudyRefused("from", "was trained by another trainer, whose settings are not those of a run here")
     try:
@@ -184,20 +184,20 @@ def _config_of(run: Run) -> RunConfig:
 
 
 def _assignments(text: str) -> dict[str, Any]:
-    """Lines of `setting=value`. Raises StudyRefused."""
-    found = {}
+    """Parse lines of `setting=value`. Raises StudyRefused."""
+    assignments = {}
     for line in text.splitlines():
         if not line.strip():
             continue
         name, separator, value = line.partition("=")
         if not separator or not name.strip():
             raise StudyRefused("shared", f"must be lines such as iterations=40, not {line.strip()[:60]!r}")
-        found[name.strip()] = _value(value)
-    return found
+        assignments[name.strip()] = _value(value)
+    return assignments
 
 
 def values(text: str) -> list[Any]:
-    """Values separated by commas: numbers, true and false, words."""
+    """Parse values separated by commas: numbers, true and false, words."""
     return [_value(part) for part in text.split(",") if part.strip()]
 
 
@@ -210,7 +210,7 @@ def _value(text: str) -> Any:
 
 
 def _range(text: str) -> dict[str, Any]:
-    """The range in `0.0001 .. 0.01 log`, or the list of values."""
+    """Parse a range such as `0.0001 .. 0.01 log`, or else a list of values."""
     match = RANGE.fullmatch(text)
     if match is None:
         return {"values": values(text)}
@@ -227,10 +227,10 @@ def _whole(post: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _errors(error: ValidationError) -> dict[str, str]:
-    found: dict[str, str] = {}
+    errors: dict[str, str] = {}
     for where, text in validation_errors(error):
         parts = [part for part in where.split(".") if part not in KINDS and part != "early_stopping"]
         name = next((part for part in parts if part in LABELS), "")
         text = text.removeprefix("Value error, ")
-        found.setdefault(name or "axes", f"{LABELS.get(name, 'The plan')}: {text}.")
-    return found
+        errors.setdefault(name or "axes", f"{LABELS.get(name, 'The plan')}: {text}.")
+    return errors

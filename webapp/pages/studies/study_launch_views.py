@@ -36,7 +36,7 @@ from webapp.teams.models import Membership, Team
 DEFAULT_PRESET = "sokoban-starpo_s-pocket"
 MAX_KEY = 40
 MAX_LISTED = 12
-"""Arms that the check lists."""
+"""Maximum number of arms that the check lists."""
 METRIC = "success/rate"
 KINDS = (
     ("catalogue", "Reproduce a figure of the paper", "its arms, claims and figures"),
@@ -50,7 +50,7 @@ KINDS = (
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def study_new(request: HttpRequest) -> HttpResponse:
-    """The form, and its submission. `?study=`, `?preset=` and `?from=` (a run) prefill it."""
+    """Show or submit the form. `?study=`, `?preset=` and `?from=` (a run) prefill it."""
     teams = require_writable_teams(request.user)
     current = capacity_now(database_now())
     if request.method != "POST":
@@ -83,7 +83,7 @@ def study_new(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def study_check(request: HttpRequest) -> HttpResponse:
-    """Problems of the form, or the number of runs, the estimated time, notes and the place in the queue."""
+    """Show problems of the form, or the number of runs, the estimated time, notes and the queue position."""
     teams = require_writable_teams(request.user)
     facts = _facts(request, request.POST.dict(), teams, capacity_now(database_now()))
     return render(request, "studies/_check.html", facts)
@@ -94,7 +94,7 @@ def _check(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team
 
 
 def _prefilled(query: QueryDict) -> dict[str, str]:
-    """The fields of a form that was not posted yet."""
+    """Return the fields of a form before it is posted."""
     values = {name: str(value) for name, value in query.items()}
     kind = "grid" if values.get("from") or values.get("preset") else "catalogue"
     return {"kind": kind, "study": "figure-9", "scale": "pocket", "preset": DEFAULT_PRESET, "metric": METRIC} | values

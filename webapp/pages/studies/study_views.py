@@ -1,4 +1,4 @@
-"""List of studies, a study with its results so far, requests to all of its runs, who may read it, its exports."""
+"""List of studies, a study with its results so far, requests to all of its runs, its visibility, its exports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ VISIBILITY_MESSAGES = {
 @require_GET
 @never_cache
 def studies(request: HttpRequest) -> HttpResponse:
-    """Studies of the user's teams, newest first."""
+    """Show the studies of the user's teams, newest first."""
     member = "arms__members"
     rows = (
         Study.objects.listed_for(request.user)
@@ -67,26 +67,26 @@ def studies(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def study(request: HttpRequest, slug: str) -> HttpResponse:
-    """The study. An open page polls for its results and gets them, or 204 if nothing changed."""
-    found = get_study(request.user, slug)
-    seen = seen_by(request.user, found)
+    """Show a study. An open page polls for its results and gets them, or 204 if nothing changed."""
+    requested = get_study(request.user, slug)
+    seen = seen_by(request.user, requested)
     polls = bool(request.headers.get("HX-Request"))
     if polls and request.headers.get("X-Seen") == seen.digest:
         return HttpResponse(status=204)
     context = _results(seen)
     if polls:
         return render(request, "studies/_results.html", context)
-    role = role_in_team(request.user, found.team_id)
-    cancelled_at = found.ended_at if found.state == Study.State.CANCELLED else None
+    role = role_in_team(request.user, requested.team_id)
+    cancelled_at = requested.ended_at if requested.state == Study.State.CANCELLED else None
     context |= {
         "inside": role is not None,
         "writer": role in Membership.WRITERS,
-        "some_paused": any(one.run.state == Run.State.PAUSED for one in seen.members),
+        "some_paused": any(member.run.state == Run.State.PAUSED for member in seen.members),
         "visibilities": Study.Visibility.choices,
         "address": request.build_absolute_uri(reverse("study", args=[slug])),
         "undoable": cancelled_at is not None and cancelled_at > timezone.now() - UNDO_TIME,
         "undo_minutes": int(UNDO_TIME.total_seconds() // 60),
-        "meta": study_preview(request, found, len(seen.members)),
+        "meta": study_preview(request, requested, len(seen.members)),
     }
     if not request.user.is_authenticated:
         context |= NO_FORMS
@@ -105,7 +105,7 @@ def _results(seen: SeenStudy) -> dict[str, Any]:
         "charts": build_charts(results),
         # figures of the arms lead to each run
         "sections": [section for section in document.sections if section.name != "runs"],
-        "compare": ",".join(one.run.slug for one in seen.members[:10] if one.run_id in seen.readable),
+        "compare": ",".join(member.run.slug for member in seen.members[:10] if member.run_id in seen.readable),
     }
 
 
@@ -113,10 +113,10 @@ def _results(seen: SeenStudy) -> dict[str, Any]:
 @require_POST
 def study_request(request: HttpRequest, slug: str, action: str) -> HttpResponse:
     """Pause, resume or cancel the study with all of its runs, or undo its cancellation."""
-    found = get_study_to_steer(request.user, slug)
-    wanted = next(one for one in ACTIONS if one == action)
+    study = get_study_to_steer(request.user, slug)
+    wanted = next(known_action for known_action in ACTIONS if known_action == action)
     try:
-        change = do_control_study(found, wanted)
+        change = do_control_study(study, wanted)
         level = messages.WARNING if change.refusals else messages.SUCCESS
         messages.add_message(request, level, change.message(wanted))
     except (RequestRefused, QuotaExceeded) as refusal:
@@ -127,14 +127,14 @@ def study_request(request: HttpRequest, slug: str, action: str) -> HttpResponse:
 @login_required
 @require_POST
 def study_visibility(request: HttpRequest, slug: str) -> HttpResponse:
-    """Set who can read the study, and on request its runs."""
-    found = get_study_to_steer(request.user, slug)
+    """Set who can read the study and, if requested, its runs."""
+    study = get_study_to_steer(request.user, slug)
     value = request.POST.get("visibility", "")
     if value not in Study.Visibility.values:
         messages.warning(request, "Choose who can read the study. Nothing was changed.")
         return redirect("study", slug)
     visibility = Study.Visibility(value)
-    count = do_share_study(found, visibility, with_runs=request.POST.get("runs") == "1")
+    count = do_share_study(study, visibility, with_runs=request.POST.get("runs") == "1")
     runs = f" So {'are' if count > 1 else 'is'} {count} of its runs." if count else ""
     messages.success(request, VISIBILITY_MESSAGES[visibility] + runs)
     return redirect("study", slug)
@@ -144,7 +144,7 @@ def study_visibility(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def study_export(request: HttpRequest, slug: str, kind: str) -> HttpResponse:
-    """`markdown`, `svg` or `csv`, with the runs that the reader may see."""
+    """Send `markdown`, `svg` or `csv`, with the runs that the reader may see."""
     study = get_study(request.user, slug)
     if kind not in FORMATS:
         raise Http404(f"Unknown format of a study. Available: {', '.join(FORMATS)}.")

@@ -30,7 +30,7 @@ from webapp.teams.user_sessions import do_end_other_sessions, do_end_session, li
 
 
 class SignupView(AllauthSignupView):
-    """The sign-up form after an invitation link; without one, a page about invitations."""
+    """The sign-up form after an invitation link, or a page about invitations without one."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context: dict[str, Any] = super().get_context_data(**kwargs)
@@ -65,7 +65,7 @@ def _account(request: HttpRequest, form: NameForm) -> HttpResponse:
 @require_GET
 @never_cache
 def account(request: HttpRequest) -> HttpResponse:
-    """Name, e-mail address, password, second factor, sessions, teams and tokens of the user."""
+    """Show name, e-mail address, password, second factor, sessions, teams and tokens of the user."""
     return _account(request, NameForm(user=request.user))
 
 
@@ -90,7 +90,7 @@ def _to_sessions() -> HttpResponse:
 @login_required
 @require_POST
 def session_end(request: HttpRequest, pk: int) -> HttpResponse:
-    """Log out one browser of the user; the own one like the button *Log out*."""
+    """Log out one browser of the user; the current one like the button *Log out*."""
     session = UserSession.objects.filter(user=signed_in(request), pk=pk).first()
     if session is None:
         raise Http404("This session has ended already, or it is not yours.")

@@ -1,4 +1,4 @@
-"""Audit log: of a team for its admins, of the whole site for staff; as a page and as a file."""
+"""Audit log of a team for its admins, and of the whole site for staff; as a page and as a file."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class FilterForm(forms.Form):
     until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
 
     def conditions(self) -> AuditFilter:
-        """The valid conditions; invalid ones are shown with their errors and select all."""
+        """Return the valid conditions; invalid ones are shown with their errors and select everything."""
         self.is_valid()
         return AuditFilter(**self.cleaned_data)
 
 
 def _team(request: HttpRequest, slug: str) -> Team | None:
-    """The team whose entries are requested; None for the whole site. Raises Http404 or PermissionDenied."""
+    """Return the requested team; None for the whole site. Raises Http404 or PermissionDenied."""
     if slug:
         team = get_team(request.user, slug)
         require_admin(request.user, team.pk)
@@ -56,22 +56,22 @@ def _entries(team: Team | None) -> QuerySet[AuditEntry]:
 @require_GET
 @never_cache
 def audit(request: HttpRequest, slug: str = "") -> HttpResponse:
-    """Entries, newest first; `?before=` as the link to older ones gives it."""
+    """Show entries, newest first; `?before=` from the link to older ones."""
     team = _team(request, slug)
     form = FilterForm(request.GET)
     entries = form.conditions().of(_entries(team))
-    before = request.GET.get("before", "")
-    if before.isascii() and before.isdigit() and len(before) <= MAX_DIGITS:
-        entries = entries.filter(pk__lt=int(before))
-    found = list(entries[: ENTRIES_PER_PAGE + 1])
+    cursor = request.GET.get("before", "")
+    if cursor.isascii() and cursor.isdigit() and len(cursor) <= MAX_DIGITS:
+        entries = entries.filter(pk__lt=int(cursor))
+    page_entries = list(entries[: ENTRIES_PER_PAGE + 1])
     context: dict[str, Any] = {
         "page": "team",
         "team": team,
         "form": form,
         "address": reverse("team-audit", args=[slug]) if team else reverse("site-audit"),
-        "entries": found[:ENTRIES_PER_PAGE],
-        "older": found[ENTRIES_PER_PAGE - 1].pk if len(found) > ENTRIES_PER_PAGE else None,
-        "first_page": not before,
+        "entries": page_entries[:ENTRIES_PER_PAGE],
+        "older": page_entries[ENTRIES_PER_PAGE - 1].pk if len(page_entries) > ENTRIES_PER_PAGE else None,
+        "first_page": not cursor,
         "kinds": list(FORMATS),
     }
     return render(request, "teams/audit.html", context)
@@ -80,7 +80,7 @@ def audit(request: HttpRequest, slug: str = "") -> HttpResponse:
 @login_required
 @require_GET
 def audit_export(request: HttpRequest, kind: str, slug: str = "") -> HttpResponseBase:
-    """All entries that fulfil the conditions, as a file. The download is an entry itself."""
+    """Send all matching entries as a file. The download is recorded, too."""
     team = _team(request, slug)
     if kind not in FORMATS:
         raise Http404("The audit log is exported as csv or jsonl.")

@@ -32,7 +32,7 @@ MAX_REMOVALS = 20
 @require_GET
 @never_cache
 def teams(request: HttpRequest) -> HttpResponse:
-    """The user's teams; redirects to a single one unless `?all=1`."""
+    """Show the user's teams; redirect to a single one unless `?all=1`."""
     memberships = get_memberships(request.user)
     if len(memberships) == 1 and not request.GET.get("all"):
         return redirect("team", memberships[0].team.slug)
@@ -59,7 +59,7 @@ def team_create(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def team(request: HttpRequest, slug: str) -> HttpResponse:
-    """Members, invitations, tokens, settings and shared content of a team."""
+    """Show members, invitations, tokens, settings and shared content of a team."""
     requested = get_team(request.user, slug)
     now = timezone.now()
     memberships = requested.memberships.annotate(second_factor=has_second_factor("user"))
@@ -99,7 +99,7 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """Page of an invitation link: join with an existing account, or create one."""
+    """Show the page of an invitation link: join with an existing account, or create one."""
     pending = invitations.open_invitation(token)
     if pending is None:
         return render(request, "teams/invitation_closed.html", status=404)

@@ -1,4 +1,4 @@
-"""URLs of accounts and teams. The names of the account URLs are those that django-allauth reverses."""
+"""URLs of accounts and teams. The account URLs have the names that django-allauth reverses."""
 
 from allauth.account import views as allauth
 from allauth.mfa.base import views as second_factor

@@ -29,7 +29,7 @@ from webapp.trajectories.models import Trajectory
 @require_GET
 @never_cache
 def show(request: HttpRequest, slug: str) -> HttpResponse:
-    """The panel alone, for pages that already show it."""
+    """Show only the panel, for pages that contain it."""
     trajectory, role = get_member_trajectory(request.user, slug)
     if not _is_htmx(request):
         return redirect(f"{reverse('trajectory', args=[slug])}#annotations")
@@ -39,7 +39,7 @@ def show(request: HttpRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def star(request: HttpRequest, slug: str) -> HttpResponse:
-    """`on=1` stars, any other value removes the star."""
+    """Star with `on=1`, remove the star with any other value."""
     trajectory, role = get_member_trajectory(request.user, slug)
     require_writer(request.user, trajectory.run.team_id)
     change = actions.do_star if request.POST.get("on") == "1" else actions.do_unstar
@@ -89,20 +89,25 @@ def comment(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 def comment_edit(request: HttpRequest, slug: str) -> HttpResponse:
     """Edit a comment."""
-    own = get_own_comment(request.user, slug)
-    trajectory, role = get_member_trajectory(request.user, own.trajectory.slug)
-    context: dict[str, Any] = {"comment": own, "longest_comment": MAX_COMMENT_LENGTH, "text": own.text, "page": "runs"}
+    comment = get_own_comment(request.user, slug)
+    trajectory, role = get_member_trajectory(request.user, comment.trajectory.slug)
+    context: dict[str, Any] = {
+        "comment": comment,
+        "longest_comment": MAX_COMMENT_LENGTH,
+        "text": comment.text,
+        "page": "runs",
+    }
     if request.method == "POST":
         context["text"] = request.POST.get("text", "")
         try:
-            actions.do_edit_comment(own, context["text"])
-            return _done(request, trajectory, role, saved="edit", to=own.address)
+            actions.do_edit_comment(comment, context["text"])
+            return _done(request, trajectory, role, saved="edit", to=comment.address)
         except actions.AnnotationRefused as refusal:
             context["problem"] = str(refusal)
     if not _is_htmx(request):
         return render(request, "annotations/edit.html", context)
     response = render(request, "annotations/_edit.html", context | {"inside": True})
-    response["HX-Retarget"] = f"#comment-{own.slug}"
+    response["HX-Retarget"] = f"#comment-{comment.slug}"
     response["HX-Reswap"] = "outerHTML"
     return response
 
@@ -111,9 +116,9 @@ def comment_edit(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def comment_delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete a comment."""
-    own = get_own_comment(request.user, slug)
-    trajectory, role = get_member_trajectory(request.user, own.trajectory.slug)
-    offer_undo(request, "Comment deleted.", actions.do_delete_comment(own, signed_in(request)))
+    comment = get_own_comment(request.user, slug)
+    trajectory, role = get_member_trajectory(request.user, comment.trajectory.slug)
+    offer_undo(request, "Comment deleted.", actions.do_delete_comment(comment, signed_in(request)))
     return _done(request, trajectory, role)
 
 
@@ -135,7 +140,7 @@ def _done(
     saved: str = "",
     to: str = "",
 ) -> HttpResponse:
-    """The current panel, or a redirect to the page."""
+    """Return the current panel, or a redirect to the page."""
     if _is_htmx(request):
         response = _panel(request, trajectory, role, problem)
         if saved:

@@ -28,7 +28,7 @@ MISSING = "This share link does not exist or is no longer available."
 @never_cache
 @xframe_options_exempt
 def embed(request: HttpRequest, token: str) -> HttpResponse:
-    """The player alone. `?turn=2&action=3` sets the position, `autoplay=1` starts it, `theme=dark` forces the theme."""
+    """Show only the player. `?turn=2&action=3` sets the position, `autoplay=1` starts it, `theme=dark` the theme."""
     link = find_link(token)
     if link is None:
         response = render(request, "trajectories/embed_gone.html", status=404)
@@ -57,10 +57,10 @@ def embed(request: HttpRequest, token: str) -> HttpResponse:
 @never_cache
 @xframe_options_sameorigin
 def trajectory_embed(request: HttpRequest, slug: str) -> HttpResponse:
-    """The player alone for those who may read the run; only pages of this site may frame it."""
-    found = get_trajectory(request.user, slug)
+    """Show only the player to users who may read the run; only pages of this site may frame it."""
+    trajectory = get_trajectory(request.user, slug)
     start = start_query(requested_position(request.GET))
-    context = player_context(found, player_data(found)) | {
+    context = player_context(trajectory, player_data(trajectory)) | {
         "start": start,
         "tokens_address": reverse("trajectory-tokens", args=[slug]),
         "address": reverse("trajectory", args=[slug]) + start,
@@ -74,7 +74,7 @@ def trajectory_embed(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def oembed(request: HttpRequest) -> HttpResponse:
-    """oEmbed response for the share link `url`. JSON only; errors have the protocol's status codes and a message."""
+    """Return the oEmbed response for the share link `url`, as JSON; errors have the protocol's status codes."""
     address = request.GET.get("url", "")
     if not address:
         return _oembed_json({"error": "The parameter url is required: the URL of a share link."}, 400)

@@ -31,7 +31,7 @@ View = Callable[..., HttpResponseBase]
 
 
 def _explain_refusal(view: View) -> View:
-    """A page with the reason where a download is refused."""
+    """Decorate a view to show the reason if a download is refused."""
 
     @wraps(view)
     def answer(request: HttpRequest, *arguments: Any, **keywords: Any) -> HttpResponseBase:
@@ -47,7 +47,7 @@ def _explain_refusal(view: View) -> View:
 @require_safe
 @_explain_refusal
 def trajectory_export(request: HttpRequest, slug: str, kind: str) -> HttpResponseBase:
-    """JSON, text, WebP or GIF for those who may read the run."""
+    """Send JSON, text, WebP or GIF to users who may read the run."""
     trajectory = get_trajectory(request.user, slug)
     _require_kind(kind, trajectory_downloads.KINDS)
     inside = role_in_team(request.user, trajectory.run.team_id) is not None
@@ -56,7 +56,7 @@ def trajectory_export(request: HttpRequest, slug: str, kind: str) -> HttpRespons
 
 @require_safe
 def shared_export(request: HttpRequest, token: str, kind: str) -> HttpResponseBase:
-    """The same for holders of a link, without the trajectory's place in the team."""
+    """Send an export to holders of a link, without the trajectory's ids inside the team."""
     link = find_link(token)
     if link is None:
         return gone(request)
@@ -90,9 +90,9 @@ def _export_error(request: HttpRequest, status: int, reason: str) -> HttpRespons
 @require_safe
 @_explain_refusal
 def run_export(request: HttpRequest, slug: str, kind: str) -> HttpResponseBase:
-    """Trajectories, metrics or the journal of a run, streamed.
+    """Stream trajectories, metrics or the journal of a run.
 
-    A query has the explorer's filters of trajectories, which metrics and the journal ignore.
+    A query contains the explorer's filters of trajectories, which metrics and the journal ignore.
     """
     if kind == JOURNAL:
         run = get_run_of_team(request.user, slug)

@@ -23,7 +23,7 @@ MAX_AGE = 300
 @account_optional
 @require_safe
 def film_preview(request: HttpRequest, slug: str) -> HttpResponse:
-    """Preview of the page's link in chats and social networks: up to four iterations, 1200 by 630 pixels."""
+    """Send the preview of the page's link in chats and social networks: up to four iterations, 1200 by 630 pixels."""
     current = get_trajectory(request.user, slug)
     chosen = _choose(request, current, PREVIEW_FRAMES)
     return _drawn(request, current, chosen, "preview", "image/png", draw_film_preview)
@@ -64,7 +64,7 @@ def _drawn(
     content_type: str,
     draw: Callable[[Film], bytes],
 ) -> HttpResponse:
-    """The drawing of the chosen frames, or the status 304 or 503."""
+    """Return the drawing of the chosen frames, or the status 304 or 503."""
     tag = f'"{film_key(chosen, kind)}"'
     unchanged = get_conditional_response(request, etag=tag)
     if unchanged is not None:

@@ -1,4 +1,4 @@
-"""Images of a trajectory: drawn pictures of a position for previews, and what its policy observed."""
+"""Images of a trajectory: drawn pictures of a position for previews, and observations of its policy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_AGE = 300
 
 @require_safe
 def shared_picture(request: HttpRequest, token: str) -> HttpResponse:
-    """Preview picture of a link in chats and social networks."""
+    """Send the preview picture of a link in chats and social networks."""
     link = find_link(token)
     if link is None:
         return gone(request)
@@ -35,7 +35,7 @@ def shared_picture(request: HttpRequest, token: str) -> HttpResponse:
 @account_optional
 @require_safe
 def trajectory_picture(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """The picture for readers of the run; `?turn=2&action=3` selects the position."""
+    """Send the picture to readers of the run; `?turn=2&action=3` selects the position."""
     response = _picture(request, get_trajectory(request.user, slug), requested_position(request.GET))
     if response.status_code != 503:
         response["Cache-Control"] = f"private, max-age={MAX_AGE}"
@@ -44,7 +44,7 @@ def trajectory_picture(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 @require_safe
 def shared_image(request: HttpRequest, token: str, sha256: str) -> HttpResponse:
-    """An image of an observation, for holders of the link."""
+    """Send an image of an observation to holders of the link."""
     link = find_link(token)
     if link is None:
         return gone(request)
@@ -54,7 +54,7 @@ def shared_image(request: HttpRequest, token: str, sha256: str) -> HttpResponse:
 @account_optional
 @require_safe
 def trajectory_image(request: HttpRequest, slug: str, sha256: str) -> HttpResponseBase:
-    """An image of an observation, for readers of the run."""
+    """Send an image of an observation to readers of the run."""
     return _image(request, get_trajectory(request.user, slug), sha256, f"private, max-age={MAX_AGE}")
 
 

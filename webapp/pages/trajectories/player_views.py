@@ -18,7 +18,7 @@ from webapp.explorer.found import find_place, read_found
 from webapp.explorer.related import same_prompt
 from webapp.pages.link_previews import trajectory_preview
 from webapp.pages.trajectories.policy_input import has_template, policy_input
-from webapp.pages.trajectory_page import more_of, player_context
+from webapp.pages.trajectory_page import list_further_fields, player_context
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
@@ -32,9 +32,9 @@ from webapp.trajectories.token_view import count_folded
 @require_GET
 @never_cache
 def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
-    """Board, turns and scrubber; `?turn=2&action=3` opens at that action.
+    """Show board, turns and scrubber; `?turn=2&action=3` opens at that action.
 
-    `?found=` has the filters of the explorer that it was opened from, to go on within what was found.
+    `?found=` contains the filters of the explorer, to continue with its results.
     """
     trajectory = get_trajectory(request.user, slug)
     role = role_in_team(request.user, trajectory.run.team_id)
@@ -53,7 +53,7 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
         "share": share_panel(request, trajectory, role),
         "tokens_address": reverse("trajectory-tokens", args=[slug]),
         "meta": trajectory_preview(request, trajectory),
-        "more": more_of(trajectory) if role is not None else [],
+        "more": list_further_fields(trajectory) if role is not None else [],
     }
     context |= panel(request.user, trajectory, role) | {"again": same_prompt(trajectory)}
     return render(request, "trajectories/trajectory.html", context)
@@ -63,32 +63,32 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @never_cache
 def trajectory_data(request: HttpRequest, slug: str) -> JsonResponse:
-    """Data of the player."""
-    found = get_trajectory(request.user, slug)
-    return JsonResponse(count_folded(found, player_data(found)))
+    """Return the data of the player."""
+    trajectory = get_trajectory(request.user, slug)
+    return JsonResponse(count_folded(trajectory, player_data(trajectory)))
 
 
 @account_optional
 @require_GET
 @never_cache
 def policy_input_page(request: HttpRequest, slug: str, turn: int) -> HttpResponse:
-    """The whole input of the policy at a turn, counted from 1, with the chat template."""
-    found = get_trajectory(request.user, slug)
-    events = turn_events(found)
-    if found.run.recorded is not None or not 1 <= turn <= len(events):
+    """Show the whole input of the policy at a turn, counted from 1, with the chat template."""
+    trajectory = get_trajectory(request.user, slug)
+    events = turn_events(trajectory)
+    if trajectory.run.recorded is not None or not 1 <= turn <= len(events):
         raise Http404("This trajectory has no such turn, or another trainer played it.")
-    window = int(found.run.config.get("rollout", {}).get("context_turns") or 0)
+    window = int(trajectory.run.config.get("rollout", {}).get("context_turns") or 0)
     context = {
         "page": "runs",
-        "trajectory": found,
-        "run": found.run,
-        "place": formatting.place(found.group.number, found.member),
+        "trajectory": trajectory,
+        "run": trajectory.run,
+        "place": formatting.place(trajectory.group.number, trajectory.member),
         "turn": turn,
-        "pieces": policy_input(found.group.prompt, events, turn - 1, context_turns=window),
+        "pieces": policy_input(trajectory.group.prompt, events, turn - 1, context_turns=window),
         "response": events[turn - 1]["response"],
         "complete": has_template(events),
         "context_turns": window,
         "first": max(1, turn + 1 - window) if window else 1,
-        "meta": trajectory_preview(request, found),
+        "meta": trajectory_preview(request, trajectory),
     }
     return render(request, "trajectories/policy_input.html", context)

@@ -1,4 +1,4 @@
-"""Input of the policy at a turn: chat template, task, states and responses, in the order in which it reads them."""
+"""Input of the policy at a turn: chat template, task, states and responses, in the policy's order."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ class InputPiece:
 def policy_input(
     task: str, events: Sequence[Mapping[str, Any]], turn: int, *, context_turns: int = 0
 ) -> list[InputPiece]:
-    """Everything that the policy reads before its response at a turn.
+    """Return everything that the policy reads before its response at a turn.
 
     Args:
-        task: of the group.
-        events: the trajectory's turn events in order, up to this turn at least.
+        task: task of the group.
+        events: the trajectory's turn events in order, at least up to this turn.
         turn: 0-based.
-        context_turns: of the run: the dialogue begins at most so many turns back, this one included; 0 = at the first.
+        context_turns: setting of the run: maximum number of turns in the dialogue, including this one; 0 = no maximum.
     """
     frames = list(_frames(events[: turn + 1]))
     first = max(0, turn + 1 - context_turns) if context_turns else 0
-    before, after = frames[0]
+    prefix, suffix = frames[0]
     pieces = [
-        InputPiece("template", before),
+        InputPiece("template", prefix),
         InputPiece("task", task),
         InputPiece("state", events[first]["state"]),
-        InputPiece("template", after),
+        InputPiece("template", suffix),
     ]
     for number in range(first + 1, turn + 1):
-        before, after = frames[number]
+        prefix, suffix = frames[number]
         pieces += [
             InputPiece("response", events[number - 1]["response"]),
-            InputPiece("template", before),
+            InputPiece("template", prefix),
             InputPiece("state", events[number]["state"]),
-            InputPiece("template", after),
+            InputPiece("template", suffix),
         ]
     return [piece for piece in pieces if piece.text]
 
 
 def has_template(events: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the trainer recorded the text of the chat template. Other trainers, and hosted models, do not."""
+    """Return True if the trainer recorded the text of the chat template; other trainers and hosted models do not."""
     return bool(events) and events[0].get("frame") is not None
 
 
 def _frames(events: Sequence[Mapping[str, Any]]) -> Iterator[Frame]:
-    """Text of the template around each message; an event without it has that of the turn before."""
+    """Yield the template's text around each message, which is repeated for events without it."""
     frame = NO_FRAME
     for event in events:
         if (recorded := event.get("frame")) is not None:

@@ -27,7 +27,7 @@ from webapp.trajectories.serialize import turn_events
 from webapp.trajectories.text_diff import compare_turns
 
 MAX_BOARDS = 40
-"""Turns of a comparison, and members of a group, with boards."""
+"""Maximum number of turns of a comparison, and of members of a group, with boards."""
 NO_BOARDS = (None, None)
 
 
@@ -35,7 +35,7 @@ NO_BOARDS = (None, None)
 @require_GET
 @never_cache
 def prompt(request: HttpRequest, slug: str) -> HttpResponse:
-    """All trajectories of the run from this initial state: the group, and other iterations.
+    """Show all trajectories of the run from this initial state: the group, and other iterations.
 
     The film shows up to 12 iterations; `?all=1` shows up to 100.
     """
@@ -66,7 +66,7 @@ def prompt(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _first_board(trajectory: Trajectory) -> dict[str, Any]:
-    """The initial state; of another trainer's run without a board, the state of the first turn as text."""
+    """Return the initial state; for another trainer's run without a board, the first turn's state as text."""
     board: dict[str, Any] = trajectory.group.board
     if trajectory.run.recorded is None or board["kind"] != "text" or board["text"].strip():
         return board
@@ -88,20 +88,18 @@ def _meta(request: HttpRequest, current: Trajectory, chosen: Chosen) -> dict[str
 @require_GET
 @never_cache
 def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
-    """Diff of two trajectories, turn by turn; `?view=inline` merges both into one text."""
+    """Show the differences of two trajectories, turn by turn; `?view=inline` merges both into one text."""
     left, right = (get_trajectory(request.user, name) for name in (slug, other))
     left_events, right_events = turn_events(left), turn_events(right)
     context = {
         "page": "runs",
         "run": left.run,
         "trajectory": left,
-        "sides": [
-            (found, outcome(found), formatting.place(found.group.number, found.member)) for found in (left, right)
-        ],
+        "sides": [(side, outcome(side), formatting.place(side.group.number, side.member)) for side in (left, right)],
         "same_start": left.group.board == right.group.board,
         "inline": request.GET.get("view") == "inline",
     }
-    release_connection()  # others need it while the words are compared
+    release_connection()  # others need it during the comparison
     turns = compare_turns(left_events, right_events)
     boards = zip_longest(turn_boards(left, left_events, MAX_BOARDS), turn_boards(right, right_events, MAX_BOARDS))
     left_out = max(left.turn_count, right.turn_count) - len(turns)

@@ -1,4 +1,4 @@
-"""Share links: create, revoke, and the page behind one: the player without an account."""
+"""Share links: creation, revocation, and the player without an account."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ def revoke(request: HttpRequest, slug: str, token: str) -> HttpResponse:
 
 
 def _page(request: HttpRequest, slug: str, position: str = "") -> str:
-    """The share panel of the player's page, at the same place within what the explorer found."""
-    found = request.POST.get("found", "")
-    kept = f"{'&' if position else '?'}{found_query(found)}" if found else ""
+    """Return the address of the player's share panel, with the position and the explorer's filters."""
+    explorer_query = request.POST.get("found", "")
+    kept = f"{'&' if position else '?'}{found_query(explorer_query)}" if explorer_query else ""
     return f"{reverse('trajectory', args=[slug])}{position}{kept}#share"
 
 
 @require_safe
 @never_cache
 def shared(request: HttpRequest, token: str) -> HttpResponse:
-    """The player without an account."""
+    """Show the player without an account."""
     link = find_link(token)
     if link is None:
         return gone(request)

@@ -18,14 +18,14 @@ from webapp.trajectories.token_view import get_token_data
 @require_safe
 @never_cache
 def trajectory_tokens(request: HttpRequest, slug: str) -> HttpResponse:
-    """Token data for users who may see the trajectory."""
+    """Return token data to users who may see the trajectory."""
     return _answer(get_trajectory(request.user, slug))
 
 
 @require_safe
 @never_cache
 def shared_tokens(request: HttpRequest, token: str) -> HttpResponse:
-    """Token data for holders of the link."""
+    """Return token data to holders of the link."""
     link = find_link(token)
     if link is None:
         raise Http404("This link does not exist, has expired or was revoked.")
