@@ -1,4 +1,4 @@
-"""Boards at the break of trajectories: after the action that lost each, else at its end."""
+"""Boards at the break of trajectories: after the action that lost each, or else at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webapp.trajectories.render.mini_board import fault_cells, mini_board
 from webapp.trajectories.render.walk import Cell
 
 MAX_BOARD_LENGTH = 8_000
-"""Characters of JSON of a board that is read for a list; grids of a few dozen cells have some hundred."""
+"""Maximum characters of JSON of a board in a list; grids of a few dozen cells have some hundred."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Break:
 
 
 def breaks(items: Sequence[Trajectory]) -> dict[int, Break]:
-    """The break of each trajectory by primary key, in one statement that reads one turn of each."""
+    """Return the break of each trajectory by primary key, in one statement that reads one turn each."""
     boards: dict[int, tuple[Any, Any]] = {}
     if items:
         with connection.cursor() as cursor:
@@ -46,14 +46,14 @@ def breaks(items: Sequence[Trajectory]) -> dict[int, Break]:
 
 @dataclass(frozen=True)
 class TurnBoards:
-    """Small boards before and after a turn; None where there is no grid."""
+    """Small boards before and after a turn; None if there is no grid."""
 
     before: SafeString | None
     after: SafeString | None
 
 
 def turn_boards(trajectory: Trajectory, events: Sequence[Mapping[str, Any]], limit: int) -> list[TurnBoards]:
-    """The boards of the first turns of a trajectory, given by its turn events in order."""
+    """Return the boards of the first `limit` turns of a trajectory, from its turn events in order."""
     lost = trajectory.lost_at or {}
     result = []
     board: Mapping[str, Any] = trajectory.group.board

@@ -25,13 +25,13 @@ from webapp.trajectories.serialize import player_data
 
 MAX_RUNS = 10
 MAX_RECORDED = 300
-"""Differing settings shown where some runs are of other trainers."""
+"""Maximum number of differing settings shown if some runs are of other trainers."""
 MAX_SETTING_NAME = 200
 LETTERS = "ABCDEFGHIJ"
 DASHES: tuple[tuple[int, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3))
 """Dash patterns of the runs' curves, in turn; runs with the same pattern differ in colour and letter."""
 CLOCK = "reward/mean"
-"""A metric logged in every training iteration: its last point holds the tokens and seconds used by the run."""
+"""A metric logged in every training iteration: its last point contains the run's tokens and seconds."""
 
 
 # -- results ----------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class Side:
     run: Run
     at: int
     number: int
-    """Of its colour, from 1."""
+    """Number of its colour, from 1."""
     result: Evaluation | None
     reward: curves.Summary | None
 
@@ -90,12 +90,12 @@ class Side:
 
 
 def sides(runs: Sequence[Run]) -> list[Side]:
-    """The runs with their latest result, preferably of their own suite, and their last reward. Two queries."""
+    """Return the runs with their latest result, preferably in their own suite, and their last reward. Two queries."""
     results: dict[int, Evaluation] = {}
-    own = {run.pk: run.environment for run in runs}
+    environments = {run.pk: run.environment for run in runs}
     newest = Evaluation.objects.filter(run__in=runs).order_by("run_id", "suite", "-iteration")
     for result in newest.distinct("run_id", "suite"):
-        if result.run_id not in results or result.suite == own[result.run_id]:
+        if result.run_id not in results or result.suite == environments[result.run_id]:
             results[result.run_id] = result
     clocks = curves.summaries([run.pk for run in runs], [CLOCK])
     colours = assign_colours([run.pk for run in runs])
@@ -103,15 +103,15 @@ def sides(runs: Sequence[Run]) -> list[Side]:
 
 
 def task_noun(runs: Sequence[Run]) -> str:
-    """What the comparison calls an initial state: the word of all its runs, else "task"."""
+    """Return the name of an initial state: the noun that all runs use, or else "task"."""
     nouns = {run.task_noun for run in runs}
     return nouns.pop() if len(nouns) == 1 else "task"
 
 
 def unequal_words(sides: Sequence[Side]) -> str:
-    """A warning where some results are from before training and others from after it; otherwise empty.
+    """Return a warning if some results are from before training and others from after it; otherwise empty.
 
-    Iteration 0 of another trainer's run, as of an imported evaluation, does not say that training follows.
+    Iteration 0 of another trainer's run, such as an imported evaluation, does not imply that training follows.
     """
     ours = [side for side in sides if side.run.recorded is None]
     trained = {side.letter: bool(side.result.iteration) for side in ours if side.result}
@@ -123,7 +123,7 @@ def unequal_words(sides: Sequence[Side]) -> str:
 
 
 def averaged(sides: Sequence[Side]) -> bool:
-    """Whether some of the runs differ in their seed only, so that their curves can be averaged."""
+    """Return True if some runs differ only in their seed, so that their curves can be averaged."""
     return len({group_key(side.run) for side in sides}) < len(sides)
 
 
@@ -154,7 +154,7 @@ class DifferenceGroup:
 
 
 def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
-    """Settings that differ between the runs, in the order and with the labels of the launch form.
+    """Return the settings that differ between the runs, in the order and with the labels of the launch form.
 
     Excludes the run's name, which is the column heading.
     """
@@ -181,9 +181,9 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
 
 
 def _recorded_differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
-    """Differing settings by their dotted names, where some are another trainer's, of which no more is known.
+    """Return differing settings by dotted name, if some runs are another trainer's.
 
-    Settings with longer names than MAX_SETTING_NAME are left out: each repeats the names of the sections around it.
+    Settings with names longer than MAX_SETTING_NAME are left out: nested settings repeat the names of their sections.
     """
     settings = [
         {
@@ -193,11 +193,11 @@ def _recorded_differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
         }
         for run in runs
     ]
-    names = dict.fromkeys(name for one in settings for name in one)
+    names = dict.fromkeys(name for run_settings in settings for name in run_settings)
     different = [
-        Difference(name, name, "", "", [one.get(name, "") for one in settings])
+        Difference(name, name, "", "", [run_settings.get(name, "") for run_settings in settings])
         for name in names
-        if name != "name" and len({one.get(name, "") for one in settings}) > 1
+        if name != "name" and len({run_settings.get(name, "") for run_settings in settings}) > 1
     ]
     return [DifferenceGroup("Settings", different[:MAX_RECORDED])] if different else []
 
@@ -207,14 +207,14 @@ def _text(setting: fields.Setting) -> str:
 
 
 def _environment_differences(runs: Sequence[Run]) -> list[Difference]:
-    """Differing settings of the environments themselves: the form lists those of one environment at a time."""
+    """Return differing settings of the environments, since the form lists the settings of one environment at a time."""
     configured = [run.config.get("environment", {}).get("settings", {}) for run in runs]
     settings: dict[str, fields.Setting] = {}
     texts: list[dict[str, str]] = []
     for run, values in zip(runs, configured, strict=True):
-        own = fields.environment_settings(run.environment, values, {})
-        settings |= {setting.name: setting for setting in own}
-        texts.append({setting.name: _text(setting) for setting in own})
+        run_settings = fields.environment_settings(run.environment, values, {})
+        settings |= {setting.name: setting for setting in run_settings}
+        texts.append({setting.name: _text(setting) for setting in run_settings})
     return [
         Difference(name, setting.label, setting.help, setting.unit, [text.get(name, "") for text in texts])
         for name, setting in settings.items()
@@ -246,7 +246,7 @@ class Prompt:
 
 
 def suites(runs: Sequence[Run]) -> list[str]:
-    """Suites in which at least one of the runs was evaluated, most shared first. One query."""
+    """Return the suites in which at least one of the runs was evaluated, most shared first. One query."""
     pairs = Evaluation.objects.filter(run__in=runs).order_by().values_list("suite", "run_id").distinct()
     shared: dict[str, int] = defaultdict(int)
     for suite, _ in pairs:
@@ -255,10 +255,10 @@ def suites(runs: Sequence[Run]) -> list[str]:
 
 
 def prompt(sides: Sequence[Side], suite: str, number: int) -> Prompt | None:
-    """Trajectories of a suite's prompt in each run's latest evaluation; None if no run was evaluated in the suite.
+    """Return trajectories of a suite's prompt in each run's latest evaluation; None if no run was evaluated in it.
 
-    The first run that has the prompt defines its initial state: trajectories of other runs are included only if they
-    began from the same seed in the same environment. Five queries.
+    The first run with the prompt defines its initial state: trajectories of other runs are included only if they began
+    from the same seed in the same environment. Five queries.
     """
     runs = [side.run for side in sides]
     evaluated = Group.objects.filter(run__in=runs, split="eval", suite=suite, superseded=False)

@@ -1,4 +1,4 @@
-"""The first sentence of a comparison: which of two runs is better, and by how much."""
+"""The first sentence of a comparison: the better of two runs, and the difference."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from webapp.runs.models import Evaluation
 
 
 def headline(sides: Sequence[Side]) -> str:
-    """Which of two evaluated runs has the higher success, with the 95% interval of the difference.
+    """Return the comparison of two evaluated runs, with the 95% interval of the difference in success.
 
-    Of runs in different environments only that their success cannot be compared; empty if there is nothing to say.
+    For runs in different environments, say that their success cannot be compared; empty if there is nothing to compare.
     """
     environments = dict.fromkeys(side.run.environment for side in sides)
     if len(environments) > 1:

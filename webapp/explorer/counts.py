@@ -14,7 +14,7 @@ from webapp.trajectories.models import Trajectory
 LIMIT = 200_000
 """Maximum count of trajectories; above it only "more than" is reported."""
 LIMIT_OF_TEXT = 5_000
-"""The same for full-text searches, which read the turns of each trajectory."""
+"""Maximum for full-text searches, which read the turns of each trajectory."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class ResultCounts:
     """Counts of a search; with `more`, only `found` is set.
 
     Attributes:
-        ended, success: trajectories whose success is known, and those of them that were solved.
-        reward, rewarded: sum of the recorded rewards of WITH_REWARD, whatever their success, and the number of these.
+        ended, success: number of trajectories with known success, and number of solved ones.
+        reward, rewarded: sum and number of the recorded rewards of WITH_REWARD, whatever their success.
     """
 
     found: int
@@ -35,7 +35,7 @@ class ResultCounts:
 
     @property
     def share(self) -> float | None:
-        """Share of the trajectories of known success that were solved."""
+        """Share of solved trajectories among those with known success."""
         return self.success / self.ended if self.ended else None
 
     @property
@@ -45,15 +45,15 @@ class ResultCounts:
 
 
 WITH_REWARD = (*Trajectory.COUNTED, Trajectory.Status.UNKNOWN)
-"""Trajectories whose rewards are averaged: those that were interrupted have a part of theirs."""
+"""Trajectories with averaged rewards, without interrupted ones, which have only a part of theirs."""
 
 
 def facts(run: Run, filters: Filters) -> ResultCounts:
-    """Counts of the trajectories that match, in one statement that reads at most the limit, each row once."""
+    """Count the trajectories that match, in one statement that reads at most the limit, each row once."""
     limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
-    found = filter_trajectories(run, filters).annotate(known_reward=known_reward())
+    matching = filter_trajectories(run, filters).annotate(known_reward=known_reward())
     try:
-        sql, params = found.values_list("status", "known_reward")[: limit + 1].query.sql_with_params()
+        sql, params = matching.values_list("status", "known_reward")[: limit + 1].query.sql_with_params()
     except EmptyResultSet:  # the filters contradict each other
         return ResultCounts(0, 0, 0, 0.0, 0)
     counted, rewarded = ([status.value for status in group] for group in (Trajectory.COUNTED, WITH_REWARD))

@@ -1,4 +1,4 @@
-"""Echo meter: how many attempts of each iteration began with the same thought, through a run's training.
+"""Echo meter: number of attempts of each iteration that began with the same thought, through a run's training.
 
 A healthy policy thinks differently about different puzzles. In an Echo Trap most attempts repeat one sentence. Thoughts
 are compared as templates: in lower case, with every number as “#”.
@@ -18,13 +18,13 @@ from webapp.core import formatting
 from webapp.trajectories.models import Group
 
 MAX_ITERATIONS = 120
-"""Iterations that are counted, evenly spaced with the newest among them: bounds the turns that are read."""
+"""Maximum number of counted iterations, evenly spaced and including the newest, which limits the turns to read."""
 MAX_BANDS = 6
-"""Templates with a band of their own, those that were ever the most frequent."""
+"""Maximum number of templates with a band: those that were ever the most frequent."""
 PER_ITERATION = 12
-"""Most frequent templates that are read of each iteration."""
+"""Number of the most frequent templates to read for each iteration."""
 MAX_LENGTH = 400
-"""Characters of a thought that are compared."""
+"""Number of compared characters of a thought."""
 SHOWN_LENGTH = 90
 
 
@@ -34,8 +34,8 @@ class IterationThoughts:
 
     Attributes:
         attempts: number of attempts with a thought.
-        counts: template → attempts, of the most frequent templates, commonest first.
-        varied: number of equally frequent thoughts that would be as varied, 1 / Σ share² (inverse Simpson index).
+        counts: template → number of attempts, for the most frequent templates, commonest first.
+        varied: number of equally frequent thoughts with the same variety, 1 / Σ share² (inverse Simpson index).
     """
 
     iteration: int
@@ -50,7 +50,7 @@ class IterationThoughts:
 
     @property
     def sentence(self) -> str:
-        """E.g. “127 of 128 attempts of iteration 240 wrote”, to be followed by the template."""
+        """E.g. “127 of 128 attempts of iteration 240 thought”, to be followed by the template."""
         _, count = self.commonest
         return f"{count:,} of {formatting.plural(self.attempts, 'attempt')} of iteration {self.iteration:,} thought"
 
@@ -76,27 +76,27 @@ class EchoMeter:
 
     @property
     def variety(self) -> str:
-        """Absolute variety at the end, and at the beginning for comparison."""
-        now, then = (f"{each.varied:,.0f}" for each in (self.newest, self.first))
+        """Absolute variety at the end, compared with the beginning."""
+        now, then = (f"{iteration.varied:,.0f}" for iteration in (self.newest, self.first))
         end = "" if self.newest is self.first else f" ({then} in iteration {self.first.iteration:,})"
         return f"As varied as {formatting.plural(int(now.replace(',', '')), 'equally common thought')}{end}."
 
     @cached_property
     def templates(self) -> list[str]:
-        """Templates with a band of their own: the largest peaks first, so that the echo is at the bottom."""
+        """Templates with a band, the largest peaks first, so that the echo is at the bottom."""
         peaks: Counter[str] = Counter()
-        for each in self.iterations:
-            for template, count in each.counts.items():
-                peaks[template] = max(peaks[template], round(1e6 * count / each.attempts))
+        for iteration in self.iterations:
+            for template, count in iteration.counts.items():
+                peaks[template] = max(peaks[template], round(1e6 * count / iteration.attempts))
         return [template for template, peak in peaks.most_common(MAX_BANDS) if peak > 1e6 / self.newest.attempts]
 
     @property
     def bands(self) -> list[Band]:
-        """Share of the attempts by iteration for each template; what is left over is as many different thoughts."""
+        """Share of the attempts by iteration for each template; the remainder are other thoughts."""
         return [
             Band(
                 formatting.beginning(template, SHOWN_LENGTH),
-                [each.counts.get(template, 0) / each.attempts for each in self.iterations],
+                [iteration.counts.get(template, 0) / iteration.attempts for iteration in self.iterations],
             )
             for template in self.templates
         ]
@@ -108,17 +108,17 @@ class EchoMeter:
 
     @property
     def description(self) -> str:
-        """The picture in words."""
+        """Text alternative to the picture."""
         (_, first), (_, last) = self.first.commonest, self.newest.commonest
-        before, after = first / self.first.attempts, last / self.newest.attempts
+        first_share, last_share = first / self.first.attempts, last / self.newest.attempts
         return (
-            f"Share of attempts with the commonest first thought: {formatting.percent(before)} in iteration "
-            f"{self.first.iteration:,}, {formatting.percent(after)} in iteration {self.newest.iteration:,}."
+            f"Share of attempts with the commonest first thought: {formatting.percent(first_share)} in iteration "
+            f"{self.first.iteration:,}, {formatting.percent(last_share)} in iteration {self.newest.iteration:,}."
         )
 
 
 def echo_meter(run_id: int) -> EchoMeter | None:
-    """The meter of a run; None if no attempt of its training has a thought. Two queries."""
+    """Return the meter of a run; None if no attempt of its training has a thought. Two queries."""
     groups = Group.objects.filter(run=run_id, split="train", superseded=False)
     numbers = list(groups.order_by("iteration").values_list("iteration", flat=True).distinct())
     if not numbers:
@@ -128,11 +128,11 @@ def echo_meter(run_id: int) -> EchoMeter | None:
 
 
 def evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """At most so many of the numbers, evenly spaced, with the first and the last one."""
+    """Return at most `most` of the numbers, evenly spaced, with the first and the last one."""
     if len(numbers) <= most:
         return list(numbers)
     last = len(numbers) - 1
-    return [numbers[round(place * last / (most - 1))] for place in range(most)]
+    return [numbers[round(index * last / (most - 1))] for index in range(most)]
 
 
 def _counted(run_id: int, iterations: Sequence[int]) -> Iterator[IterationThoughts]:
@@ -140,9 +140,9 @@ def _counted(run_id: int, iterations: Sequence[int]) -> Iterator[IterationThough
         cursor.execute(_COUNTS, [MAX_LENGTH, run_id, list(iterations), PER_ITERATION])
         rows = cursor.fetchall()
     for iteration in dict.fromkeys(row[0] for row in rows):
-        own = [row for row in rows if row[0] == iteration]
-        counts = {template: count for _, template, count, _, _ in own}
-        yield IterationThoughts(iteration, int(own[0][3]), counts, float(own[0][4]))
+        iteration_rows = [row for row in rows if row[0] == iteration]
+        counts = {template: count for _, template, count, _, _ in iteration_rows}
+        yield IterationThoughts(iteration, int(iteration_rows[0][3]), counts, float(iteration_rows[0][4]))
 
 
 _COUNTS = r"""

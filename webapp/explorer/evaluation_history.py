@@ -1,6 +1,4 @@
-"""A suite through training: the gain from its first to its last evaluation, its curve, and its puzzles as a wall that
-shows each evaluation in turn.
-"""
+"""A suite through training: gain from the first to the last evaluation, curve, and a wall of puzzles by evaluation."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ from webapp.explorer.run_result import Gain, PuzzleKey, PuzzlePlay, gain, plays_
 from webapp.runs.models import Evaluation, MetricPoint, Run
 
 MAX_FRAMES = 60
-"""Evaluations on the wall; of more, every second or third one, with the first and the last."""
+"""Maximum number of evaluations on the wall; if there are more, they are evenly thinned out."""
 MAX_PUZZLES = 1024
 REFERENCES = {"solver": "success_best_play", "random moves": "success_random_play"}
-"""Lines between which policies are, by their label, and the metric of each."""
+"""Reference lines of the chart by label, with the metric of each."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class EvaluationFrame:
 
 @dataclass(frozen=True)
 class ReferenceLevel:
-    """A line of the chart that no training moves; `top` is its distance from the top in percent."""
+    """A constant line of the chart; `top` is its distance from the top in percent."""
 
     label: str
     value: float
@@ -41,14 +39,14 @@ class ReferenceLevel:
 
 @dataclass(frozen=True)
 class EvaluationHistory:
-    """What the page of evaluations shows of a suite above its table.
+    """Contents of the page of evaluations for a suite, above its table.
 
     Attributes:
-        gain: from the first evaluation to the last one; None with fewer than two.
+        gain: gain from the first evaluation to the last one; None with fewer than two.
         frames: the evaluations of the wall, oldest first.
         slugs: for each puzzle, the slug of its newest attempt, whose film shows it through training.
         numbers: for each puzzle, its number in the suite, from 0.
-        references: lines of the solver and of random moves, where they are known.
+        references: lines of the solver and of random moves, if they are known.
     """
 
     evaluations: Sequence[Evaluation]
@@ -105,7 +103,7 @@ def make_frames(
 
 
 def thin_out(iterations: Sequence[int], most: int = MAX_FRAMES) -> set[int]:
-    """Return at most this many of the iterations, evenly spread, with the first and the last."""
+    """Return at most `most` of the iterations, evenly spread, with the first and the last."""
     last = len(iterations) - 1
     return {iterations[round(at * last / (most - 1))] for at in range(most)} if last >= most else set(iterations)
 

@@ -1,4 +1,4 @@
-"""Excerpts of texts around what a full-text search found, with its phrases marked as a whole."""
+"""Excerpts of texts around matches of a full-text search, with its phrases marked."""
 
 from __future__ import annotations
 
@@ -7,38 +7,40 @@ from collections import Counter
 from collections.abc import Sequence
 
 BEFORE, LENGTH = 40, 150
-"""Characters shown before the first mark, and in all; excerpts end at spaces."""
+"""Characters before the first mark, and in total; excerpts end at spaces."""
 _CHUNK = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
 _WORD = re.compile(r"[^\W_]+")
 
 Pieces = list[tuple[str, bool]]
-"""Pieces of text, and whether each was found."""
+"""Pieces of text, each with True if it matched."""
 
 
 def search_phrases(query: str) -> list[list[str]]:
-    """Words or phrases that a search in PostgreSQL's websearch syntax looks for, without those preceded by “-”.
+    """Return words and phrases of a search in PostgreSQL's websearch syntax, without those excluded by “-”.
 
     Each is a list of its words. Words joined by punctuation, such as 3,4, are a phrase, as in PostgreSQL.
     """
-    found: dict[tuple[str, ...], list[str]] = {}
+    phrases: dict[tuple[str, ...], list[str]] = {}
     for minus, quoted, plain in _CHUNK.findall(query):
         words = _WORD.findall(quoted or plain)
         if words and not minus and plain.lower() != "or":
-            found.setdefault(tuple(word.lower() for word in words), words)
-    return list(found.values())
+            phrases.setdefault(tuple(word.lower() for word in words), words)
+    return list(phrases.values())
 
 
 def search_patterns(query: str) -> list[re.Pattern[str]]:
-    """A pattern for each of search_phrases()."""
+    """Return a pattern for each of search_phrases()."""
     between = (r"[\W_]+".join(map(re.escape, words)) for words in search_phrases(query))
     return [re.compile(rf"(?<![^\W_]){words}(?![^\W_])", re.IGNORECASE) for words in between]
 
 
 def excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> Pieces:
-    """The part of the text with the most of the patterns, marked; its beginning if none of them occurs."""
+    """Return the part of the text with most of the patterns, marked; its beginning if none of them occurs."""
     text = " ".join(text.split())
     spans = sorted(
-        (match.start(), match.end(), index) for index, one in enumerate(patterns) for match in one.finditer(text)
+        (match.start(), match.end(), index)
+        for index, pattern in enumerate(patterns)
+        for match in pattern.finditer(text)
     )
     start, stop = _window(text, *_densest(spans))
     pieces: Pieces = [("… ", False)] if start else []
@@ -55,7 +57,7 @@ def excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> Pieces:
 
 
 def _densest(spans: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
-    """Start and end of the first match whose excerpt has the most of the patterns; each match is passed twice."""
+    """Return the first match whose excerpt has most of the patterns; each match is visited twice."""
     best, most, ahead = (0, 0), 0, 0
     counts: Counter[int] = Counter()
     for begin, end, index in spans:
@@ -71,7 +73,7 @@ def _densest(spans: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
 
 
 def _window(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Where the excerpt around a match starts and stops: between words."""
+    """Return start and end of the excerpt around a match, between words."""
     start = max(0, begin - BEFORE)
     if start:
         start = text.find(" ", start, begin) + 1 or begin

@@ -1,8 +1,8 @@
-"""Numbers of trajectories for each choice of a filter within what is found, and the distribution of their rewards.
+"""Numbers of matching trajectories for each choice of a filter, and the distribution of their rewards.
 
-One statement reads each trajectory once: it counts the combinations of choices, and sums these for every facet. A
-choice counts what it would leave: all filters apply but the one it would change, so that a reader can go from one
-choice to another. The totals of what is found are sums of the same combinations.
+One statement reads each trajectory once: it counts the combinations of choices, and sums them for every facet. The
+number of a choice applies all other filters but not the one it would change, so that users can switch between choices.
+The totals are sums of the same combinations.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from webapp.trajectories.end_reasons import END_REASONS, SOLVED, suggested
 from webapp.trajectories.models import Trajectory
 
 MAX_CHOICES = 7
-"""Choices shown of a facet, the largest ones; turns are shown in their order."""
+"""Maximum number of choices of a facet, the largest ones; turns are shown in their order."""
 MAX_BARS = 32
-"""Bars of the distribution of rewards."""
+"""Maximum number of bars in the distribution of rewards."""
 SPLITS = {"train": "Training", "eval": "Evaluation"}
 KINDS = "false_claim_kinds"
 _WITHOUT_FACETS: dict[str, Any] = dict.fromkeys(
@@ -44,16 +44,16 @@ _WITHOUT_FACETS: dict[str, Any] = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of a filter, the number of trajectories it would leave, and the query string of that."""
+    """A choice of a filter, the number of trajectories that it leaves, and its query string."""
 
     label: str
     number: int
     query: str
     chosen: bool
     length: float = 0.0
-    """Length of its bar, 0 to 100, of the largest number of the facet."""
+    """Length of its bar, 0 to 100, relative to the facet's largest number."""
     solved: bool = False
-    """Whether it is the way to end that is a success."""
+    """True for the end reason that is a success."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Facet:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of the distribution: its place and height in percent, and whether it lies in the chosen range."""
+    """A bar of the distribution: position and height in percent, and whether it is in the chosen range."""
 
     left: float
     width: float
@@ -94,35 +94,35 @@ class Rewards:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is found, by choices. Nothing where more is found than is counted."""
+    """Matching trajectories by choices. Empty if there are more trajectories than are counted."""
 
     facets: Sequence[Facet] = ()
     rewards: Rewards | None = None
     suggestions: Sequence[Choice] = ()
-    """Ways to end that words of the search look like."""
+    """End reasons that resemble words of the search."""
     totals: ResultCounts | None = None
-    """Counts of what is found."""
+    """Counts of the matching trajectories."""
 
 
 @dataclass(frozen=True)
 class _Sums:
-    """Numbers of trajectories by value of a facet, under all filters but its own; and the counts of what is found."""
+    """Numbers of trajectories by value of a facet, under all filters but its own; and the counts of all matches."""
 
     by_value: Mapping[str, Sequence[tuple[Any, int]]]
     totals: ResultCounts
 
     def numbers(self, name: str) -> Counter[Any]:
-        """Number of each value; of each kind of claim, where values are lists of them."""
+        """Return the number of each value; for kinds of claims, whose values are lists, of each kind."""
         numbers: Counter[Any] = Counter()
         for value, number in self.by_value.get(name, ()):
-            for one in value if name == KINDS else [value]:
-                if one not in ("", None):
-                    numbers[one] += number
+            for item in value if name == KINDS else [value]:
+                if item not in ("", None):
+                    numbers[item] += number
         return numbers
 
 
 def survey(run: Run, filters: Filters, *, several_environments: bool = False) -> Survey:
-    """The facets of what is found, in two statements and those of suggestions; each reads up to the limit of counts."""
+    """Return the facets of the matching trajectories, in two statements and those of suggestions, each with a limit."""
     low, step = _scale(run)
     sums = _sums(run, filters, low, step, several_environments or filters.environment is not None)
     if sums is None:
@@ -137,7 +137,7 @@ def survey(run: Run, filters: Filters, *, several_environments: bool = False) ->
         _facet("environment", "Environment", sums, filters, {}),
     ]
     return Survey(
-        facets=[facet for facet in facets if len(facet.choices) > 1 or any(one.chosen for one in facet.choices)],
+        facets=[facet for facet in facets if len(facet.choices) > 1 or any(choice.chosen for choice in facet.choices)],
         rewards=_rewards(sums, filters, low, step),
         suggestions=_suggestions(run, filters),
         totals=sums.totals,
@@ -156,7 +156,7 @@ _ACCEPTS = {
 }
 """Facet → condition under which its filter accepts a combination."""
 _SETS = (*((name,) for name in _ACCEPTS if name != "reward"), ("status", "bucket"), ("status",), ())
-"""Columns by which the combinations are summed: those of each facet, of rewards, of outcomes, and none."""
+"""Columns by which the combinations are summed: for each facet, for rewards, for outcomes, and none."""
 _BITS = ("status", "bucket", *(name for name in _ACCEPTS if name != "reward"))
 _MARK_NAMES = " ".join(
     f"WHEN {Trajectory.WorstMark[name.upper()].value} THEN '{name}'" for name in MARKS if name != "unjudged"
@@ -181,7 +181,7 @@ GROUP BY GROUPING SETS ({", ".join(f"({', '.join(columns)})" for columns in _SET
 
 
 def _accepted(filters: Filters) -> dict[str, tuple[str, list[Any]]]:
-    """For each active facet, the condition under which its filter accepts a combination, and its parameters."""
+    """Return the conditions under which the filters of active facets accept a combination, with their parameters."""
     active: dict[str, tuple[str, list[Any]]] = {}
     for name, condition in _ACCEPTS.items():
         value = None if name == "reward" else getattr(filters, name)
@@ -193,9 +193,9 @@ def _accepted(filters: Filters) -> dict[str, tuple[str, list[Any]]]:
 
 
 def _sums(run: Run, filters: Filters, low: float, step: float, by_environment: bool) -> _Sums | None:
-    """The sums of what is found; None if there are more trajectories than are counted.
+    """Return the sums of the matching trajectories; None if there are more than are counted.
 
-    Without `by_environment` the table of groups, which has the environment, is not read.
+    Without `by_environment` the table of groups, which contains the environment, is not read.
     """
     limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
     matching = filter_trajectories(run, replace(filters, **_WITHOUT_FACETS)).annotate(
@@ -216,7 +216,7 @@ def _sums(run: Run, filters: Filters, low: float, step: float, by_environment: b
         conditions = [condition for name, condition in accepted.items() if name != left_out]
         where = " AND ".join(text for text, _ in conditions) or "true"
         sums.append(f"coalesce(sum({column}) FILTER (WHERE {where}), 0){'' if column == 'reward' else '::bigint'}")
-        values += [value for _, own in conditions for value in own]
+        values += [value for _, parameters in conditions for value in parameters]
     bounds: list[float] = []
     if "reward" in accepted:
         bounds = [-math.inf if filters.reward_min is None else filters.reward_min]
@@ -229,34 +229,34 @@ def _sums(run: Run, filters: Filters, low: float, step: float, by_environment: b
 
 
 def _case(conditions: Mapping[str, Q]) -> Case:
-    """The name of the condition that a trajectory meets, or ""."""
+    """Return an expression for the name of the condition that a trajectory meets, or ""."""
     cases = [When(condition, then=Value(name)) for name, condition in conditions.items()]
     return Case(*cases, default=Value(""), output_field=CharField())
 
 
 def _read(rows: Sequence[tuple[Any, ...]], active: Sequence[str], limit: int) -> _Sums | None:
-    """The rows of _COMBINATIONS: a bit for each column that is not in the set, the columns, and the sums."""
+    """Read rows of _COMBINATIONS: a bit for each column that is not in the set, the columns, and the sums."""
     by_value: dict[str, list[tuple[Any, int]]] = {}
     tallies: list[tuple[str, int, float, int]] = []
     for mask, *rest in rows:
         values = dict(zip(_BITS, rest, strict=False))
-        every, found, reward, rewarded, *others = rest[len(_BITS) :]
+        every, total, reward, rewarded, *others = rest[len(_BITS) :]
         columns = tuple(name for bit, name in enumerate(reversed(_BITS)) if not mask >> bit & 1)
         if not columns:
             if every > limit:
                 return None
         elif columns == ("status",):
-            tallies.append((values["status"], found, reward, rewarded))
+            tallies.append((values["status"], total, reward, rewarded))
         else:
             name = "reward" if "bucket" in columns else columns[0]
             value = (values["status"], values["bucket"]) if name == "reward" else values[name]
-            number = others[active.index(name)] if name in active else found
+            number = others[active.index(name)] if name in active else total
             by_value.setdefault(name, []).append((value, number))
     return _Sums(by_value, _totals(tallies))
 
 
 def _totals(tallies: Iterable[tuple[str, int, float, int]]) -> ResultCounts:
-    """Totals from the status, number, sum of rewards and number of rewards of each status."""
+    """Return totals from the status, number, sum of rewards and number of rewards of each status."""
     counted = [tally for tally in tallies if tally[1]]
     ended = [tally for tally in counted if tally[0] in Trajectory.COUNTED]
     rewarded = [tally for tally in counted if tally[0] in WITH_REWARD]
@@ -270,47 +270,51 @@ def _totals(tallies: Iterable[tuple[str, int, float, int]]) -> ResultCounts:
 
 
 def _facet(name: str, title: str, sums: _Sums, filters: Filters, labels: Mapping[str, str] | None) -> Facet:
-    """A facet from the sums under the other filters. `labels` None: turns; empty: values are their own labels."""
+    """Build a facet from the sums under the other filters. `labels`: None for turns; empty: values are labels."""
     numbers = sums.numbers(name)
     value = getattr(filters, name)
     chosen = () if value is None else value if name == KINDS else (value,)
-    for one in chosen:
-        numbers.setdefault(one, 0)
-    shown = [one for one, number in numbers.most_common() if number or one in chosen][:MAX_CHOICES]
-    shown += [one for one in chosen if one not in shown]
+    for choice in chosen:
+        numbers.setdefault(choice, 0)
+    shown = [choice for choice, number in numbers.most_common() if number or choice in chosen][:MAX_CHOICES]
+    shown += [choice for choice in chosen if choice not in shown]
     if labels is None:
         shown.sort()
     elif name in _IN_ORDER:
         silent = _IN_ORDER[name]
-        shown = [one for one in labels if one in shown] if any(numbers[one] for one in labels if one != silent) else []
-    largest = max((numbers[one] for one in shown), default=0) or 1
+        shown = (
+            [choice for choice in labels if choice in shown]
+            if any(numbers[choice] for choice in labels if choice != silent)
+            else []
+        )
+    largest = max((numbers[choice] for choice in shown), default=0) or 1
     choices = [
         Choice(
-            label=f"turn {one}" if labels is None else labels.get(one, one),
-            number=numbers[one],
-            query=filters.query(**{name: _toggled(name, chosen, one)}),
-            chosen=one in chosen,
-            length=round(100 * numbers[one] / largest, 1),
-            solved=name == "reason" and one == SOLVED,
+            label=f"turn {choice}" if labels is None else labels.get(choice, choice),
+            number=numbers[choice],
+            query=filters.query(**{name: _toggled(name, chosen, choice)}),
+            chosen=choice in chosen,
+            length=round(100 * numbers[choice] / largest, 1),
+            solved=name == "reason" and choice == SOLVED,
         )
-        for one in shown
+        for choice in shown
     ]
     return Facet(name, title, choices)
 
 
 _IN_ORDER = {"claims": "none", "mark": "unjudged"}
-"""Facets in the order of their labels, with the choice that says nothing by itself."""
+"""Facets in the order of their labels, with the choice that is not informative by itself."""
 
 
 def _toggled(name: str, chosen: Sequence[Any], value: Any) -> Any:
-    """The filter after a click on a choice. Of kinds of claims several can be chosen."""
+    """Return the filter after a click on a choice. Several kinds of claims can be chosen."""
     if name != KINDS:
         return None if value in chosen else value
-    return tuple(one for one in CLAIM_KINDS if (one in chosen) != (one == value)) or None
+    return tuple(kind for kind in CLAIM_KINDS if (kind in chosen) != (kind == value)) or None
 
 
 def _suggestions(run: Run, filters: Filters) -> list[Choice]:
-    """Ways to end that the search text names, such as “corner”, with their numbers without the text."""
+    """Return end reasons named in the search text, such as “corner”, with their numbers without the text."""
     if filters.text is None:
         return []
     plain = replace(filters, text=None, reason=None, outcome=None, success=None)
@@ -323,7 +327,7 @@ def _suggestions(run: Run, filters: Filters) -> list[Choice]:
 
 
 def _scale(run: Run) -> tuple[float, float]:
-    """Start and step of the run's distribution of rewards: a round step that needs at most MAX_BARS bars."""
+    """Return start and step of the run's distribution of rewards: a round step with at most MAX_BARS bars."""
     known = Trajectory.objects.filter(run=run, rewarded=True)
     ends = known.aggregate(low=Min("total_reward"), high=Max("total_reward"))
     low, high = ends["low"] or 0.0, ends["high"] or 0.0
@@ -334,7 +338,7 @@ def _scale(run: Run) -> tuple[float, float]:
 
 
 def _rewards(sums: _Sums, filters: Filters, start: float, step: float) -> Rewards | None:
-    """The distribution of the recorded rewards of ended trajectories; None if all of these are the same."""
+    """Return the distribution of the recorded rewards of ended trajectories; None if all of them are equal."""
     numbers: Counter[int] = Counter()
     for (status, bucket), number in sums.by_value.get("reward", ()):
         if number and bucket is not None and status in Trajectory.ENDED:
@@ -366,5 +370,5 @@ def _nearest(value: float, steps: int) -> int:
 
 
 def _edge(start: float, step: float, index: int) -> float:
-    """An edge between two bars without the noise of binary fractions."""
+    """Return an edge between two bars without floating-point noise."""
     return float(f"{start + index * step:.10g}")

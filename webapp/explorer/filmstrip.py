@@ -16,16 +16,16 @@ from webapp.trajectories.render.preview import drawing_key
 from webapp.trajectories.render.walk import Step, walk
 
 MAX_FRAMES = 12
-"""Iterations shown at once: evenly chosen, always with the first, the last and the first success."""
+"""Maximum number of iterations at once: evenly spaced, with the first, the last and the first success."""
 MAX_ALL = 100
-"""Iterations shown on request; more would be a page of megabytes."""
+"""Maximum number of iterations on request; more would be a page of megabytes."""
 MAX_ANSWER = 160
-"""Characters of a last answer."""
+"""Maximum number of characters of a last answer."""
 
 
 @dataclass(frozen=True)
 class ChosenFrame:
-    """The trajectory that stands for an iteration."""
+    """The trajectory that represents an iteration."""
 
     iteration: Iteration
     played: RelatedTrajectory
@@ -34,7 +34,7 @@ class ChosenFrame:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The chosen frames, of how many iterations, and the iteration of the first success among all of them.
+    """The chosen frames, the number of iterations, and the iteration of the first success among all of them.
 
     Attributes:
         noun: what the run's pages call an initial state (Run.task_noun).
@@ -58,7 +58,7 @@ class Chosen:
 
     @property
     def states(self) -> tuple[object, ...]:
-        """What a drawing of the frames depends on, for its ETag."""
+        """Values on which a drawing of the frames depends, for its ETag."""
         played = [frame.played.trajectory for frame in self.frames]
         return (self.until_success, self.total, *((one.pk, one.last_seq, one.status) for one in played))
 
@@ -72,7 +72,7 @@ class Chosen:
 
 
 def choose_frames(solved: Sequence[bool], limit: int = MAX_FRAMES) -> list[int]:
-    """Indices of at most `limit` (at least 3) items: evenly spread, with the first, the last and the first solved."""
+    """Return indices of at most `limit` (at least 3) items: evenly spread, with the first, last and first solved."""
     count = len(solved)
     if count <= limit:
         return list(range(count))
@@ -115,7 +115,7 @@ def _representative(iteration: Iteration, current: Trajectory) -> RelatedTraject
 
 
 def make_film(chosen: Chosen, environment: str) -> Film:
-    """The film of at least one chosen frame, in two queries."""
+    """Return the film of the chosen frames, of which there must be at least one, in two queries."""
     pks = [frame.played.trajectory.pk for frame in chosen.frames]
     boards = dict(Trajectory.objects.filter(pk__in=pks).values_list("pk", "group__board"))
     turns = Turn.objects.filter(trajectory__in=pks).order_by("trajectory", "number")
@@ -142,14 +142,14 @@ def make_film(chosen: Chosen, environment: str) -> Film:
 
 
 def film_key(chosen: Chosen, kind: str) -> str:
-    """ETag of a drawing of at least one chosen frame, without quotation marks."""
+    """Return the ETag of a drawing of at least one chosen frame, without quotation marks."""
     return drawing_key(chosen.frames[0].played.trajectory, "film", kind, chosen.states)
 
 
 def drawn_film(chosen: Chosen, environment: str, kind: str, draw: Callable[[Film], bytes]) -> bytes:
-    """The drawing of at least one chosen frame, with the key film_key(). Raises DrawingBusy.
+    """Draw at least one chosen frame, with film_key() as key. Raises DrawingBusy.
 
-    The database connection is released.
+    Releases the database connection.
     """
     key = film_key(chosen, kind)
     kept = DRAWINGS.files.get(key)
@@ -162,7 +162,7 @@ def drawn_film(chosen: Chosen, environment: str, kind: str, draw: Callable[[Film
 
 
 def film_data(film: Film) -> list[list[dict[str, Any]]]:
-    """The steps of each frame, for static/js/player/filmstrip.js."""
+    """Return the steps of each frame, for static/js/player/filmstrip.js."""
     return [[_step_data(step) for step in frame.steps] for frame in film.frames]
 
 

@@ -1,4 +1,4 @@
-"""Values of the explorer's filters in query strings: the choices of each, and how a text is read."""
+"""Values of the explorer's filters in query strings: the choices of each, and their parsing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OUTCOMES = {
 }
 FORMATS = {"valid": "Valid throughout", "broken": "Broken at least once"}
 CLAIMS = {"false": "At least one false", "true": "All true", "none": "None"}
-"""Outcomes of comparing the thoughts with the state."""
+"""Results of comparing the thoughts with the state."""
 MARKS = {
     "none": "No mistakes",
     "inaccuracy": "?! inaccuracy",
@@ -32,7 +32,7 @@ MARKS = {
     "blunder": "?? blunder",
     "unjudged": "Not judged",
 }
-"""Worst marks of attempts that have ended, by the solver of their environment."""
+"""Worst marks of ended attempts, according to the solver of their environment."""
 HIDEABLE = (
     "iteration", "board", "environment", "mark", "reward", "turns", "actions", "tokens", "format", "kept", "said",
 )  # fmt: skip
@@ -71,7 +71,7 @@ def _yes_or_no(text: str) -> bool:
     raise InvalidFilter(f"“{_shortened(text)}” is neither yes nor no.")
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
+def _choice(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text in choices:
             return text
@@ -86,7 +86,7 @@ def _name(text: str) -> str:
     return text
 
 
-def _words(text: str) -> str:
+def _search_text(text: str) -> str:
     if len(text) > MAX_TEXT_LENGTH:
         raise InvalidFilter(f"That is too long: at most {MAX_TEXT_LENGTH} characters.")
     if "\0" in text or not any(sign.isalnum() for sign in text):
@@ -104,7 +104,7 @@ def _counted(things: str) -> Callable[[str], int]:
 
 
 def _kinds(text: str) -> tuple[str, ...]:
-    """Kinds of claims in the order of CLAIM_KINDS; at least one."""
+    """Parse kinds of claims, in the order of CLAIM_KINDS; at least one."""
     names = set(filter(None, re.split(r"[ ,+]+", text)))
     for name in sorted(names - CLAIM_KINDS.keys()):
         raise InvalidFilter(f"“{_shortened(name)}” is not one of {', '.join(CLAIM_KINDS)}.")
@@ -121,7 +121,7 @@ def _percent(text: str) -> float:
 
 
 def _hidden(text: str) -> str:
-    """The columns in their usual order; others are left out, so that a saved view survives a column's removal."""
+    """Return the columns in their usual order, without unknown ones, so that saved views outlive columns."""
     return " ".join(name for name in HIDEABLE if name in re.split(r"[ ,+]+", text))
 
 
@@ -142,13 +142,13 @@ READERS: dict[str, Callable[[str], Any]] = {
     "iteration_min": _whole,
     "iteration_max": _whole,
     "environment": _name,
-    "split": _one_of("train", "eval"),
+    "split": _choice("train", "eval"),
     "suite": _name,
     "group_number": _counted("Groups"),
-    "outcome": _one_of(*OUTCOMES),
-    "reason": _one_of(*END_REASONS),
+    "outcome": _choice(*OUTCOMES),
+    "reason": _choice(*END_REASONS),
     "break_turn": _counted("Turns"),
-    "mark": _one_of(*MARKS),
+    "mark": _choice(*MARKS),
     "mistake_turn": _counted("Turns"),
     "success": _yes_or_no,
     "reward_min": _real,
@@ -159,17 +159,17 @@ READERS: dict[str, Callable[[str], Any]] = {
     "actions_max": _whole,
     "tokens_min": _whole,
     "tokens_max": _whole,
-    "format": _one_of(*FORMATS),
-    "claims": _one_of(*CLAIMS),
+    "format": _choice(*FORMATS),
+    "claims": _choice(*CLAIMS),
     "false_claim_kinds": _kinds,
     "truth_min": _percent,
     "truth_max": _percent,
     "kept": _yes_or_no,
     "alarm": _yes_or_no,
-    "text": _words,
+    "text": _search_text,
     "starred": _yes_or_no,
     "tag": _name,
     "sort": _sort,
     "hide": _hidden,
 }
-"""Name of a filter → what reads its value; it raises InvalidFilter."""
+"""Name of a filter → function that parses its value and raises InvalidFilter."""

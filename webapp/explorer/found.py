@@ -1,4 +1,4 @@
-"""A trajectory's place within what the explorer found: its number, and the ones before and after it."""
+"""A trajectory's place in the explorer's results: its number, and the ones before and after it."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from webapp.trajectories.pagination import SORTS, stands_last
 from webapp.trajectories.positions import position_query
 
 MAX_FOUND_QUERY = 1_000
-"""Characters of a query string in an address of the player."""
+"""Maximum characters of a query string in an address of the player."""
 SECONDS = 2.0
-"""For each statement that finds a place: the page is worth more than the place, which may sort the whole run."""
+"""Maximum duration of each statement that finds a place: a place may require sorting the whole run."""
 
 
 ALL = "sort=-iteration"
-"""What was found without any filter."""
+"""Query string of all trajectories, without filters."""
 
 
 def found_query(query: str) -> str:
-    """The part of a player's address that keeps what was found."""
+    """Return the part of a player's address that contains the explorer's filters."""
     return f"found={quote(query or ALL)}"
 
 
 @dataclass(frozen=True)
 class FoundPlace:
-    """Place of a trajectory in a list that was found. `number` is from 1; 0 where more is found than is counted."""
+    """Place of a trajectory in the results. `number` is from 1, or 0 if there are more than are counted."""
 
     number: int
     total: int
     previous: str
-    """Address of the one before it, "" at the start of the list."""
+    """Address of the previous trajectory, "" at the start of the list."""
     next: str
     query: str
     """Query string of the list."""
 
 
 def read_found(text: str | None, *, inside: bool) -> Filters | None:
-    """The filters in the address of a player that was opened from the explorer; None without any."""
+    """Return the filters in the address of a player opened from the explorer; None without any."""
     if not text or len(text) > MAX_FOUND_QUERY:
         return None
     filters = Filters.parse(QueryDict(text))[0]
@@ -53,7 +53,7 @@ def read_found(text: str | None, *, inside: bool) -> Filters | None:
 
 
 def find_place(trajectory: Trajectory, filters: Filters) -> FoundPlace | None:
-    """The place of the trajectory in the list; None if the list does not have it (any more), or takes too long."""
+    """Return the place of the trajectory in the list; None if it is not in the list, or if this takes too long."""
     try:
         with statement_limit(SECONDS):
             return _place(trajectory, filters)
@@ -62,18 +62,18 @@ def find_place(trajectory: Trajectory, filters: Filters) -> FoundPlace | None:
 
 
 def _place(trajectory: Trajectory, filters: Filters) -> FoundPlace | None:
-    """As find_place, however long it takes. Four statements."""
+    """Return the place without a time limit; see find_place. Four statements."""
     sort, descending = filters.sort.removeprefix("-"), filters.sort.startswith("-")
-    found = filter_trajectories(trajectory.run, filters).annotate(sort_key=SORTS[sort], last=stands_last(sort))
-    own = found.filter(pk=trajectory.pk).values_list("last", "sort_key").first()
-    if own is None:
+    matching = filter_trajectories(trajectory.run, filters).annotate(sort_key=SORTS[sort], last=stands_last(sort))
+    sort_values = matching.filter(pk=trajectory.pk).values_list("last", "sort_key").first()
+    if sort_values is None:
         return None
-    last, key = own
-    before = _side(last, key, trajectory.pk, smaller=not descending, earlier=True)
-    after = _side(last, key, trajectory.pk, smaller=descending, earlier=False)
+    last, key = sort_values
+    earlier = _side(last, key, trajectory.pk, smaller=not descending, earlier=True)
+    later = _side(last, key, trajectory.pk, smaller=descending, earlier=False)
     limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
-    counted = found.values("pk", "last", "sort_key")[: limit + 1].aggregate(
-        all=Count("pk"), before=Count("pk", filter=before)
+    counted = matching.values("pk", "last", "sort_key")[: limit + 1].aggregate(
+        all=Count("pk"), before=Count("pk", filter=earlier)
     )
     more = counted["all"] > limit
     onwards = ("last", "-sort_key" if descending else "sort_key", "pk")
@@ -82,14 +82,14 @@ def _place(trajectory: Trajectory, filters: Filters) -> FoundPlace | None:
     return FoundPlace(
         number=0 if more else counted["before"] + 1,
         total=limit if more else counted["all"],
-        previous=_address(found.filter(before).order_by(*backwards).first(), query),
-        next=_address(found.filter(after).order_by(*onwards).first(), query),
+        previous=_address(matching.filter(earlier).order_by(*backwards).first(), query),
+        next=_address(matching.filter(later).order_by(*onwards).first(), query),
         query=query,
     )
 
 
 def _side(last: int, key: object, pk: int, *, smaller: bool, earlier: bool) -> Q:
-    """The rows on one side of a row: by `last` and the key, and among equal ones by the primary key."""
+    """Return a condition on the rows on one side of a row: by `last` and the key, then by the primary key."""
     side = "lt" if earlier else "gt"
     by_key = Q(last=last, **{f"sort_key__{'lt' if smaller else 'gt'}": key})
     return Q(**{f"last__{side}": last}) | by_key | Q(last=last, sort_key=key, **{f"pk__{side}": pk})

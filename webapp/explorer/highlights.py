@@ -1,4 +1,4 @@
-"""Highlights of an iteration: the attempts that tell most, for the reel that the live page shows between rollouts."""
+"""Highlights of an iteration: its most informative attempts, which the live page shows between rollouts."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from webapp.trajectories.models import Trajectory
 
 MAX_HIGHLIGHTS = 5
 MIN_GROUP = 3
-"""Attempts that a group must have for its only success to be one."""
+"""Minimum number of attempts of a group for its only success to be a highlight."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt that has ended, and what is known about its puzzle.
+    """An ended attempt, with facts about its puzzle.
 
     Attributes:
-        order: a later attempt has a higher number.
-        expected: mean reward of its group; None where no group was scored, as in an evaluation, and where the attempt
-            has no reward.
-        attempts, successes: of its group, itself included.
+        order: higher for a later attempt.
+        expected: mean reward of its group; None without a scored group, as in an evaluation, or without a reward.
+        attempts, successes: numbers of its group, including this attempt.
         tried_before, solved_before: attempts at the same puzzle in earlier iterations, and successes among them.
         lost_because: reason why success became impossible, if the solver knows.
-        noun: what the run's pages call an initial state (Run.task_noun).
+        noun: name of an initial state on the run's pages (Run.task_noun).
     """
 
     id: str
@@ -50,20 +49,20 @@ class Attempt:
 
     @property
     def surprise(self) -> float:
-        """Distance of the reward from the expected one; 0 where nothing was expected."""
+        """Difference between the reward and the expected one; 0 without expectation."""
         return 0.0 if self.expected is None else abs(self.reward - self.expected)
 
 
 @dataclass(frozen=True)
 class Highlight:
-    """An attempt, and why it was chosen."""
+    """An attempt, and the reason why it was chosen."""
 
     kind: str
     caption: str
     attempt: Attempt
 
     def as_data(self) -> dict[str, Any]:
-        """As the page receives it (Highlight in static/js/types.js)."""
+        """Return the data for the page (Highlight in static/js/types.js)."""
         attempt = self.attempt
         return {
             "kind": self.kind,
@@ -78,17 +77,17 @@ class Highlight:
 
 
 def choose(attempts: Iterable[Attempt], limit: int = MAX_HIGHLIGHTS) -> list[Highlight]:
-    """The attempts that tell most, each at most once, of each puzzle at most two.
+    """Choose the most informative attempts, each once, with at most two for each puzzle.
 
-    First successes on a puzzle that was tried before, the latest loss of one that was solved before, the only success
-    of a group, and the largest surprises. Within a kind the most telling come first.
+    First successes on a puzzle that was tried before, the latest loss of a puzzle that was solved before, the only
+    success of a group, and the largest surprises. Within a kind the most informative come first.
     """
     pool = sorted(attempts, key=lambda attempt: (attempt.order, attempt.id))
     chosen: list[Highlight] = []
     for kind, count, fits, rank, caption in _KINDS:
-        found = sorted((attempt for attempt in pool if fits(attempt)), key=rank, reverse=True)
+        candidates = sorted((attempt for attempt in pool if fits(attempt)), key=rank, reverse=True)
         number = 0
-        for attempt in found:
+        for attempt in candidates:
             if number == count or len(chosen) >= limit:
                 break
             if _may_follow(attempt, chosen, kind):
@@ -154,7 +153,7 @@ _KINDS: tuple[
 
 
 def of_iteration(run: Run, iteration: int) -> list[Highlight]:
-    """Highlights of an iteration's rollout, and of the evaluation after it or, if there is none yet, just before it."""
+    """Return highlights of an iteration's rollout, and of the evaluation after it or, if none yet, before it."""
     evaluated = run.trajectories.filter(
         superseded=False, split="eval", iteration__in=(iteration - 1, iteration), finished_seq__isnull=False
     ).aggregate(newest=Max("iteration"))["newest"]
@@ -167,14 +166,14 @@ Puzzle = tuple[str, str, int]
 
 
 def _attempts(run: Run, split: str, iteration: int) -> list[Attempt]:
-    """Ended attempts of a rollout or evaluation whose success is known. Two queries."""
+    """Return ended attempts of a rollout or evaluation with known success. Two queries."""
     ended = run.trajectories.filter(superseded=False, split=split, finished_seq__isnull=False, error="")
     ended = ended.exclude(end="interrupted").exclude(status=Trajectory.Status.UNKNOWN)
     now = list(ended.filter(iteration=iteration).select_related("group").defer("group__prompt", "group__board"))
     outcomes: dict[Puzzle, list[bool]] = {}
     for trajectory in now:
         outcomes.setdefault(_puzzle(trajectory), []).append(trajectory.status == Trajectory.Status.SUCCESS)
-    before = _earlier(ended.filter(iteration__lt=iteration), [seed for _, _, seed in outcomes])
+    earlier = _earlier(ended.filter(iteration__lt=iteration), [seed for _, _, seed in outcomes])
     return [
         Attempt(
             id=trajectory.key,
@@ -189,8 +188,8 @@ def _attempts(run: Run, split: str, iteration: int) -> list[Attempt]:
             expected=trajectory.group.mean if trajectory.rewarded else None,
             attempts=len(outcomes[puzzle]),
             successes=sum(outcomes[puzzle]),
-            tried_before=before.get(puzzle, (0, 0))[0],
-            solved_before=before.get(puzzle, (0, 0))[1],
+            tried_before=earlier.get(puzzle, (0, 0))[0],
+            solved_before=earlier.get(puzzle, (0, 0))[1],
             lost_because=(trajectory.lost_at or {}).get("reason", ""),
             noun=run.task_noun,
         )
@@ -205,7 +204,7 @@ def _puzzle(trajectory: Trajectory) -> Puzzle:
 
 
 def _earlier(attempts: QuerySet[Trajectory], seeds: Sequence[int]) -> dict[Puzzle, tuple[int, int]]:
-    """Earlier attempts and successes by puzzle."""
+    """Return the numbers of earlier attempts and successes by puzzle."""
     counted = (
         attempts.filter(group__seed__in=seeds)
         .values_list("group__environment", "group__suite", "group__seed")

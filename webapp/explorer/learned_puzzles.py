@@ -1,4 +1,4 @@
-"""Puzzles that a run has learned lately: failed in earlier evaluations, and solved in every one since."""
+"""Recently learned puzzles of a run: failed in earlier evaluations, and solved in every one since."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class LearnedPuzzle:
     """An evaluation puzzle that the policy has learned.
 
     Attributes:
-        number: of its group, from 0.
-        iteration: of the evaluation since which every attempt at it succeeds.
-        failures: failed attempts before.
-        slug: of its first attempt in that evaluation.
+        number: number of its group, from 0.
+        iteration: evaluation since which every attempt succeeds.
+        failures: number of failed attempts before.
+        slug: slug of its first attempt in that evaluation.
     """
 
     number: int
@@ -31,7 +31,7 @@ class LearnedPuzzle:
 
 
 def learned_lately(run: Run, suite: str, evaluated: Sequence[int]) -> list[LearnedPuzzle]:
-    """The puzzles of a suite that were learned last, the newest first. Two queries.
+    """Return the most recently learned puzzles of a suite, the newest first. Two queries.
 
     Args:
         evaluated: iterations of the suite's evaluations, in order.

@@ -1,10 +1,11 @@
-"""Trajectories related to one: members of its group, and the same prompt at other iterations of the run."""
+"""Related trajectories: members of the same group, and the same prompt at other iterations of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from statistics import fmean
 
 from django.db.models.fields.json import KT
@@ -69,7 +70,7 @@ class RelatedMember:
 
 
 def same_prompt(trajectory: Trajectory) -> list[Iteration]:
-    """Iterations of the run with trajectories of the same prompt, in order, including this one.
+    """Return the iterations of the run with trajectories of the same prompt, in order, including this one.
 
     The same prompt means the same environment and seed and, for evaluations, the same suite.
     """
@@ -102,7 +103,9 @@ def same_prompt(trajectory: Trajectory) -> list[Iteration]:
             "last_seq",
         )
     )[:MAX_RELATED]
-    newest_first = [_iteration(number, list(members), trajectory) for number, members in groupby(same, _iteration_of)]
+    newest_first = [
+        _iteration(number, list(members), trajectory) for number, members in groupby(same, attrgetter("iteration"))
+    ]
     means = [round(iteration.mean, 1) for iteration in newest_first if iteration.mean is not None]  # as pages show them
     low, high = min(means, default=0.0), max(means, default=0.0)
     step = (MAX_BAR - MIN_BAR) / (high - low or 1.0)
@@ -112,10 +115,6 @@ def same_prompt(trajectory: Trajectory) -> list[Iteration]:
         else replace(iteration, height=MIN_BAR + step * (round(iteration.mean, 1) - low))
         for iteration in reversed(newest_first)
     ]
-
-
-def _iteration_of(trajectory: Trajectory) -> int:
-    return trajectory.iteration
 
 
 def _iteration(number: int, members: Sequence[Trajectory], current: Trajectory) -> Iteration:
@@ -136,15 +135,15 @@ def _related(member: Trajectory, current: Trajectory) -> RelatedTrajectory:
 
 
 def same_group(trajectory: Trajectory) -> list[RelatedMember]:
-    """All members of the group in order, with the first turn at which each diverges from this one."""
+    """Return all members of the group in order, with the first turn at which each diverges from this one."""
     members = list(trajectory.group.trajectories.order_by("member"))
     responses: dict[int, list[str]] = {}
     turns = Turn.objects.filter(trajectory__group=trajectory.group_id).order_by("trajectory", "number")
     for pk, digest in turns.values_list("trajectory_id", MD5(KT("event__response"))):
         responses.setdefault(pk, []).append(digest)
-    own = responses.get(trajectory.pk, [])
+    current_responses = responses.get(trajectory.pk, [])
     return [
-        RelatedMember(_related(member, trajectory), _first_difference(own, responses.get(member.pk, [])))
+        RelatedMember(_related(member, trajectory), _first_difference(current_responses, responses.get(member.pk, [])))
         for member in members
     ]
 

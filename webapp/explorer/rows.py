@@ -43,7 +43,7 @@ ASCENDING_FIRST = {"place", "environment", "outcome"}
 
 @dataclass(frozen=True)
 class OutcomeLabel:
-    """Outcome of a trajectory in one word, with its sign."""
+    """Outcome of a trajectory as a label, with its sign."""
 
     word: str
     sign: str
@@ -51,7 +51,7 @@ class OutcomeLabel:
 
 
 def outcome(trajectory: Trajectory) -> OutcomeLabel:
-    """The most specific outcome that applies."""
+    """Return the most specific outcome that applies."""
     match trajectory.status:
         case Trajectory.Status.SUCCESS:
             return OutcomeLabel("solved", "✓", "good")
@@ -71,7 +71,7 @@ def outcome(trajectory: Trajectory) -> OutcomeLabel:
 
 
 def ending(trajectory: Trajectory) -> OutcomeLabel:
-    """How it ended, in the words of the filter `reason`; for those that are being played their outcome."""
+    """Return the end as a label of the filter `reason`; for attempts in progress their outcome."""
     label = outcome(trajectory)
     if trajectory.end_reason not in END_REASONS:
         return label
@@ -80,7 +80,7 @@ def ending(trajectory: Trajectory) -> OutcomeLabel:
 
 
 def worst_mark(trajectory: Trajectory) -> OutcomeLabel:
-    """The worst mark of an attempt: its glyph as the sign, and its class in words."""
+    """Return the worst mark of an attempt: its glyph as the sign, and its class as the label."""
     match trajectory.worst_mark:
         case None | Trajectory.WorstMark.UNKNOWN:
             ended = trajectory.status in Trajectory.ENDED
@@ -97,7 +97,7 @@ GLYPHS_OF = {Trajectory.WorstMark[name.upper()]: glyph for name, glyph in GLYPHS
 
 @dataclass(frozen=True)
 class TrajectoryRow:
-    """A row of the table. The bar lies between −100 and 100; `excerpt` are pieces of text and whether they matched."""
+    """A row of the table. The bar is between −100 and 100; `excerpt` are pieces of text, with True for matches."""
 
     trajectory: Trajectory
     address: str
@@ -110,15 +110,15 @@ class TrajectoryRow:
 
 
 def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
-    """Table rows of the page's trajectories (with their groups); two more queries, for the excerpts and the boards.
+    """Return the page's table rows from trajectories with their groups; two queries, for excerpts and boards.
 
-    The addresses keep what was found, so that the player can go on within it.
+    The addresses contain the filters, so that the player can continue within the results.
     """
-    excerpts, matched = _matches(items, filters.text) if filters.text else (_first_words(items), {})
+    excerpts, matched = _matches(items, filters.text) if filters.text else (_thought_starts(items), {})
     largest = max((abs(item.total_reward) for item in items), default=0.0) or 1.0
     address = reverse("trajectory", args=["_"]).removesuffix("_")  # once: 50 look-ups take as long as a query
     boards = breaks(items)
-    found = found_query(filters.query())
+    results_query = found_query(filters.query())
     result = []
     for item in items:
         length = round(100 * item.total_reward / largest, 1)
@@ -126,7 +126,7 @@ def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
         result.append(
             TrajectoryRow(
                 trajectory=item,
-                address=f"{address}{item.slug}{there}{'&' if there else '?'}{found}",
+                address=f"{address}{item.slug}{there}{'&' if there else '?'}{results_query}",
                 outcome=ending(item),
                 mark=worst_mark(item),
                 bar_start=min(0.0, length),
@@ -138,8 +138,8 @@ def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
     return result
 
 
-def _first_words(items: Sequence[Trajectory]) -> dict[int, Pieces]:
-    """Of the first thoughts; of other trainers' turns without one, of the answers."""
+def _thought_starts(items: Sequence[Trajectory]) -> dict[int, Pieces]:
+    """Return the beginnings of the first thoughts; for other trainers' turns without one, of the answers."""
     turns = Turn.objects.filter(trajectory__in=[item.pk for item in items], number=0)
     texts = turns.annotate(recorded=Q(trajectory__run__config__has_key="recorded")).values_list(
         "trajectory_id", "recorded", *(Left(KT(f"event__{name}"), FIRST_WORDS + 1) for name in ("thought", "answer"))
@@ -166,7 +166,7 @@ def _matches(items: Sequence[Trajectory], text: str) -> tuple[dict[int, Pieces],
     patterns = search_patterns(text)
     excerpts: dict[int, Pieces] = {}
     numbers: dict[int, int] = {}
-    for pk, number, thought, answer in found:
+    for pk, number, thought, answer in matches:
         excerpts[pk] = [(f"Turn {number + 1}: ", False), *excerpt(f"{thought or ''} → {answer or ''}", patterns)]
         numbers[pk] = number
     return {item.pk: excerpt(item.commentary, patterns) for item in items} | excerpts, numbers
@@ -187,8 +187,8 @@ def columns(filters: Filters, noun: str, several_environments: bool) -> list[Col
     """Return the column headings of the table. A second click reverses the order.
 
     Args:
-        noun: what the run's environment sets, such as "puzzle".
-        several_environments: show the environment of each attempt.
+        noun: name of an initial state in the run's environment, such as "puzzle".
+        several_environments: True to show the environment of each attempt.
     """
     result = []
     for name, title, kind in COLUMNS:
@@ -203,14 +203,14 @@ def columns(filters: Filters, noun: str, several_environments: bool) -> list[Col
 
 
 def hideable(filters: Filters, several_environments: bool) -> list[tuple[str, bool, str]]:
-    """Columns that can be hidden: title, whether it is shown, and the query string of the other choice."""
+    """Return title, visibility and the query string of the other choice for each column that can be hidden."""
     titles = {"board": "Board", "said": "Thought"} | {name: title for name, title, _ in COLUMNS}
     hidden = filters.hide.split()
     result = []
     for name in HIDEABLE:
         if name == "environment" and not several_environments:
             continue
-        other = [one for one in HIDEABLE if (one in hidden) != (one == name)]
+        other = [column for column in HIDEABLE if (column in hidden) != (column == name)]
         result.append((titles[name], name not in hidden, filters.query(hide=" ".join(other) or None)))
     return result
 
@@ -225,7 +225,7 @@ class Field:
 
 
 def form(data: Mapping[str, Any], errors: Mapping[str, str]) -> dict[str, Field]:
-    """Form fields by name. Filters that only links have are expressed by fields of the form.
+    """Return the form fields by name. Filters that only links have are converted to fields of the form.
 
     A single iteration becomes a range of one, and `success` an outcome.
     """
@@ -284,16 +284,16 @@ _DESCRIBED: dict[str, Callable[[Any], str]] = {
     "group": lambda group: f"group {group + 1}",
     **{name: (name + " {}").format for name in ("iteration", "environment", "suite", "tag")},
 }
-"""Descriptions of filters by the value."""
+"""Descriptions of filters by value."""
 
 
 def active_filters(filters: Filters) -> list[tuple[str, str]]:
-    """Description of each active filter, and the query string without it."""
+    """Return the description of each active filter, and the query string without it."""
     return [(text, filters.query(**changes)) for text, changes in _descriptions(filters.active())]
 
 
 def _descriptions(active: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each description with the changes of the filters that remove it."""
+    """Yield each description with the changes of filters that remove it."""
     for name in RANGES:
         low, high = active.get(f"{name}_min"), active.get(f"{name}_max")
         if low is not None or high is not None:
@@ -320,7 +320,7 @@ def _figure(value: float) -> str:
 
 
 def facts_words(counts: ResultCounts) -> str:
-    """Summary line, e.g. “4,096 found · 56.4% solved · mean reward +4.92”, without what is not known."""
+    """Return a summary, e.g. “4,096 found · 56.4% solved · mean reward +4.92”, without unknown parts."""
     if counts.more:
         return f"More than {counts.found:,} found · narrow the filters to see their results"
     parts = [f"{counts.found:,} found"]

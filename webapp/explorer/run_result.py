@@ -1,6 +1,6 @@
-"""Result of a run that has ended: success before and after training, puzzle by puzzle, best checkpoint, what it took.
+"""Result of an ended run: success before and after training, puzzle by puzzle, best checkpoint, cost.
 
-`result` is a pure function of what `of_run` reads in a constant number of queries.
+`result` is a pure function of the data that `of_run` reads in a constant number of queries.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from webapp.trajectories.models import Group, Trajectory
 ENDED = (Run.State.FINISHED, Run.State.STOPPED)
 """States with a result. A failed run shows its failure instead."""
 MAX_PUZZLES = 1024
-"""Cells of the wall; the figures include all puzzles."""
+"""Maximum number of cells on the wall; the figures include all puzzles."""
 TREND_ITERATIONS = 5
-"""Iterations at either end of training whose mean stands in for evaluations."""
+"""Number of iterations at either end of training that are averaged if there are no evaluations."""
 SUCCESS, REWARD = "success/rate", "reward/mean"
 
 PuzzleKey = tuple[int, str, int]
-"""Number in the suite, environment and seed: puzzles with the same key began from the same state."""
+"""Number in the suite, environment and seed: puzzles with the same key have the same initial state."""
 
 
 @dataclass(frozen=True)
 class PuzzlePlay:
-    """A puzzle in one evaluation: share of its attempts that solved it, 0 to 1, and the slug of the first attempt."""
+    """A puzzle in one evaluation: share of successful attempts, 0 to 1, and the slug of the first attempt."""
 
     solved: float
     slug: str
@@ -42,7 +42,7 @@ class PuzzlePlay:
 
 @dataclass(frozen=True)
 class Puzzle:
-    """A puzzle in the first and the last evaluation. One of several attempts counts as solved from a half on."""
+    """A puzzle in the first and the last evaluation. With several attempts, half of them must succeed to solve it."""
 
     number: int
     before: PuzzlePlay
@@ -61,7 +61,7 @@ CHANGES = {"gained": "Newly solved", "lost": "Newly lost", "always": "Always sol
 
 @dataclass(frozen=True)
 class WallSection:
-    """Puzzles with the same change; `count` includes those without a cell, `start` is the number in sections before."""
+    """Puzzles with the same change; `count` includes those without a cell, `start` counts earlier sections."""
 
     change: str
     start: int
@@ -75,7 +75,7 @@ class WallSection:
 
 @dataclass(frozen=True)
 class Gain:
-    """From the first evaluation of a suite to the last one. `paired`: both played the same puzzles."""
+    """Change between the first and the last evaluation of a suite. `paired`: both played the same puzzles."""
 
     first: Evaluation
     last: Evaluation
@@ -86,7 +86,7 @@ class Gain:
 
     @property
     def source(self) -> str:
-        """What brought about the change, where the run begins with demonstrations: imitation or reinforcement."""
+        """Cause of the change, if the run starts with demonstrations: imitation or reinforcement."""
         return "imitation" if self.last.iteration <= 0 else "reinforcement"
 
 
@@ -97,17 +97,17 @@ class Trend:
     before: float
     after: float
     iterations: int
-    """At either end."""
+    """Number of iterations at either end."""
 
 
 @dataclass(frozen=True)
 class AttemptsResult:
-    """What is known of a run's training attempts.
+    """Known results of a run's training attempts.
 
     Attributes:
-        number: of all attempts.
-        counted, success: the number whose success is known, and the share of them that were solved.
-        rewarded, reward: the number whose reward is known, and its mean.
+        number: number of all attempts.
+        counted, success: number of attempts with known success, and the share of solved ones.
+        rewarded, reward: number of attempts with known reward, and its mean.
     """
 
     number: int
@@ -118,63 +118,63 @@ class AttemptsResult:
 
     @property
     def complete(self) -> bool:
-        """Whether what is known of some attempts, success or reward, is known of all of them."""
+        """True if success or reward, if known for some attempts, is known for all of them."""
         return {self.counted, self.rewarded} <= {0, self.number}
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What the card shows. Without an evaluation `last` is None, with a single one `gain`."""
+    """Contents of the result card. Without an evaluation `last` is None; with only one, `gain` is None."""
 
     suite: str
     last: Evaluation | None
     gain: Gain | None
     parts: list[Gain]
-    """The gain before and after iteration 0, in a run that was evaluated before its warm-up on demonstrations."""
+    """The gains before and after iteration 0, in a run that was evaluated before its warm-up on demonstrations."""
     best: Evaluation | None
-    """The highest success of the suite; the earliest one of several."""
+    """The evaluation with the highest success in the suite; the earliest of several."""
     wall: list[WallSection]
     checkpoint: int | None
     """Iteration of the stored checkpoint with the highest evaluated success, else of the newest one; None: none."""
     checkpoint_success: float | None
-    """Success in the evaluation that stands for it, in iteration `checkpoint_evaluated`."""
+    """Success in the evaluation that represents it, in iteration `checkpoint_evaluated`."""
     checkpoint_evaluated: int | None
     success_trend: Trend | None
     reward_trend: Trend | None
     iterations: int
-    """Iterations of training whose success or reward was recorded, in runs without an evaluation."""
+    """Number of training iterations with recorded success or reward, in runs without an evaluation."""
     attempts: AttemptsResult | None
-    """In runs of other trainers with neither an evaluation nor a trend."""
+    """For runs of other trainers with neither an evaluation nor a trend."""
     seconds: float | None
     tokens: float | None
     trajectories: int
-    """Attempts in training, including those that were thinned out since."""
+    """Number of attempts in training, including those thinned out since."""
     learned: Sequence[LearnedPuzzle] = ()
-    """Evaluation puzzles that were learned last."""
+    """Most recently learned evaluation puzzles."""
 
     @property
     def trend(self) -> Trend | None:
-        """The trend that the card shows first: of success, else of the reward."""
+        """The trend that the card shows first: of success, or else of the reward."""
         return self.success_trend or self.reward_trend
 
     @property
     def puzzles(self) -> int:
-        """Puzzles on the wall, including those that it leaves out."""
+        """Number of puzzles on the wall, including those without a cell."""
         return sum(section.count for section in self.wall)
 
     @property
     def left_out(self) -> int:
-        """Puzzles without a cell on the wall."""
+        """Number of puzzles without a cell on the wall."""
         return max(0, self.puzzles - MAX_PUZZLES)
 
 
 def gain(
     first: Evaluation, last: Evaluation, before: Mapping[PuzzleKey, PuzzlePlay], after: Mapping[PuzzleKey, PuzzlePlay]
 ) -> Gain:
-    """The gain between two evaluations of a suite: paired if each played all the same puzzles, else as independent.
+    """Return the gain between two evaluations of a suite: paired if both played all the same puzzles.
 
-    Puzzles played once give the exact pairs; with several samples, the evaluations' own intervals are combined with the
-    correlation of the puzzles.
+    Puzzles played once give the exact pairs; with several samples, the intervals of the evaluations are combined with
+    the correlation of the puzzles. Unpaired evaluations are treated as independent.
     """
     keys = sorted(before)
     if not keys or before.keys() != after.keys() or not len(keys) == first.prompts == last.prompts:
@@ -188,44 +188,44 @@ def gain(
     return Gain(first, last, first.success, last.success, paired, paired=True)
 
 
-def _rate(one: Evaluation) -> Rate:
-    return Rate(one.success, one.success_low, one.success_high)
+def _rate(evaluation: Evaluation) -> Rate:
+    return Rate(evaluation.success, evaluation.success_low, evaluation.success_high)
 
 
 def wall(before: Mapping[PuzzleKey, PuzzlePlay], after: Mapping[PuzzleKey, PuzzlePlay]) -> list[WallSection]:
-    """Puzzles of both evaluations by how they changed; empty without any."""
+    """Return the puzzles of both evaluations by their change; empty without any."""
     puzzles = [Puzzle(key[0], before[key], after[key]) for key in sorted(before.keys() & after.keys())]
     members: dict[str, list[Puzzle]] = {change: [] for change in CHANGES}
     for puzzle in puzzles:
         members[puzzle.change].append(puzzle)
     start, sections = 0, []
-    for change, found in members.items():
-        sections.append(WallSection(change, start, len(found), found[: max(0, MAX_PUZZLES - start)]))
-        start += len(found)
+    for change, changed in members.items():
+        sections.append(WallSection(change, start, len(changed), changed[: max(0, MAX_PUZZLES - start)]))
+        start += len(changed)
     return sections if puzzles else []
 
 
 def trend(values: Sequence[float]) -> Trend | None:
-    """Means at the two ends of training, which do not overlap; None with fewer than two iterations."""
+    """Return the means at the two ends of training, which do not overlap; None with fewer than two iterations."""
     count = min(TREND_ITERATIONS, len(values) // 2)
     return Trend(fmean(values[:count]), fmean(values[-count:]), count) if count else None
 
 
 def evaluated_at(checkpoint: int, success: Mapping[int, float]) -> int | None:
-    """Iteration of the evaluation that stands for a checkpoint: of the two around it the worse one; None without one.
+    """Return the iteration of the worse of the two evaluations around a checkpoint; None without one.
 
-    The evaluation before training is of other weights.
+    The evaluation before training does not count, since it used other weights.
     """
-    before = max((iteration for iteration in success if 0 < iteration <= checkpoint), default=None)
-    after = min((iteration for iteration in success if 0 < checkpoint <= iteration), default=None)
-    around = [iteration for iteration in (before, after) if iteration is not None]
+    previous = max((iteration for iteration in success if 0 < iteration <= checkpoint), default=None)
+    following = min((iteration for iteration in success if 0 < checkpoint <= iteration), default=None)
+    around = [iteration for iteration in (previous, following) if iteration is not None]
     return min(around, key=lambda iteration: success[iteration], default=None)
 
 
 def best_checkpoint(stored: Sequence[int], success: Mapping[int, float]) -> int | None:
-    """The stored checkpoint with the highest success; the newest one if none of them was evaluated; None: none.
+    """Return the stored checkpoint with the highest success, else the newest one; None without checkpoints.
 
-    The last one before a collapse may be stored between two evaluations.
+    The last one before a collapse may be between two evaluations.
     """
 
     def order(checkpoint: int) -> tuple[float, bool, int]:
@@ -245,31 +245,30 @@ def result(
     attempts: AttemptsResult | None = None,
     learned: Sequence[LearnedPuzzle] = (),
 ) -> RunResult:
-    """The result of a run.
+    """Return the result of a run.
 
     Args:
-        run: the run, ended.
-        evaluations: those of its main suite, by iteration.
-        plays: iteration → puzzles as played in that evaluation; at least for the first and the last one, and for that
-            after a warm-up.
-        checkpoints: iterations of the stored ones.
-        metrics: success rate and mean reward of each iteration of training, in order.
+        run: the ended run.
+        evaluations: evaluations of its main suite, by iteration.
+        plays: iteration → puzzles of that evaluation; at least for the first, the last, and the one after a warm-up.
+        checkpoints: iterations of the stored checkpoints.
+        metrics: success rate and mean reward of each training iteration, in order.
         trajectories: number of its training trajectories.
-        attempts: what is known of them, where the run has nothing else to show.
-        learned: evaluation puzzles that were learned last.
+        attempts: known results of these, if the run has nothing else to show.
+        learned: most recently learned evaluation puzzles.
     """
     first, last = (evaluations[0], evaluations[-1]) if evaluations else (None, None)
     compared = None
     parts: list[Gain] = []
     sections: list[WallSection] = []
     if first is not None and last is not None and first is not last:
-        before, after = plays.get(first.iteration, {}), plays.get(last.iteration, {})
-        compared, sections = gain(first, last, before, after), wall(before, after)
-        warmed_up = next((one for one in evaluations if one.iteration == 0), None)
+        first_plays, last_plays = plays.get(first.iteration, {}), plays.get(last.iteration, {})
+        compared, sections = gain(first, last, first_plays, last_plays), wall(first_plays, last_plays)
+        warmed_up = next((evaluation for evaluation in evaluations if evaluation.iteration == 0), None)
         if warmed_up is not None and first.iteration < 0 < last.iteration:
             between = plays.get(0, {})
-            parts = [gain(first, warmed_up, before, between), gain(warmed_up, last, between, after)]
-    success = {one.iteration: one.success for one in evaluations}
+            parts = [gain(first, warmed_up, first_plays, between), gain(warmed_up, last, between, last_plays)]
+    success = {evaluation.iteration: evaluation.success for evaluation in evaluations}
     checkpoint = best_checkpoint(checkpoints, success)
     evaluated = None if checkpoint is None else evaluated_at(checkpoint, success)
     return RunResult(
@@ -277,7 +276,7 @@ def result(
         last=last,
         gain=compared,
         parts=parts,
-        best=max(evaluations, key=lambda one: (one.success, -one.iteration), default=None),
+        best=max(evaluations, key=lambda evaluation: (evaluation.success, -evaluation.iteration), default=None),
         wall=sections,
         checkpoint=checkpoint,
         checkpoint_success=None if evaluated is None else success[evaluated],
@@ -294,12 +293,12 @@ def result(
 
 
 def of_run(run: Run) -> RunResult | None:
-    """The result of a run that has finished or was stopped, else None. At most seven queries."""
+    """Return the result of a run that has finished or was stopped, else None. At most seven queries."""
     if run.state not in ENDED:
         return None
     every = list(Evaluation.objects.filter(run=run).order_by("iteration"))
     suite = main_suite(every, run.environment)
-    evaluations = [one for one in every if one.suite == suite]
+    evaluations = [evaluation for evaluation in every if evaluation.suite == suite]
     metrics: dict[str, list[float]] = {SUCCESS: [], REWARD: []}
     if not evaluations:
         points = MetricPoint.objects.filter(run=run, name__in=metrics).order_by("name", "iteration")
@@ -314,12 +313,14 @@ def of_run(run: Run) -> RunResult | None:
         metrics,
         _trained_on(run),
         None if measured or run.recorded is None else _attempts(run),
-        learned_lately(run, suite, [one.iteration for one in evaluations]) if len(evaluations) > 1 else (),
+        learned_lately(run, suite, [evaluation.iteration for evaluation in evaluations])
+        if len(evaluations) > 1
+        else (),
     )
 
 
 def _trained_on(run: Run) -> int:
-    """Number of training trajectories; our trainer's groups all have the planned size, which is faster to count."""
+    """Count training trajectories; our trainer's groups all have the planned size, which is faster to count."""
     if run.recorded is not None:
         return Trajectory.objects.current().filter(run=run, split="train").count()
     groups = Group.objects.filter(run=run, split="train", superseded=False).count()
@@ -327,7 +328,7 @@ def _trained_on(run: Run) -> int:
 
 
 def _attempts(run: Run) -> AttemptsResult | None:
-    """What is known of the run's training attempts; None if neither the success nor the reward of any is. One query."""
+    """Return known results of the run's training attempts; None without any success or reward. One query."""
     with_reward = Q(status__in=WITH_REWARD, rewarded=True)
     numbers = (
         Trajectory.objects.current()
@@ -348,15 +349,15 @@ def _attempts(run: Run) -> AttemptsResult | None:
 
 
 def plays_of(run: Run, suite: str, iterations: set[int]) -> dict[int, dict[PuzzleKey, PuzzlePlay]]:
-    """Iteration → puzzles of the suite whose attempts all have a result. One query."""
+    """Return the puzzles of the suite by iteration, if all of their attempts have a result. One query."""
     rows = (
         Trajectory.objects.filter(run=run, split="eval", iteration__in=iterations, superseded=False, group__suite=suite)
         .order_by("iteration", "group__number", "member")
         .values_list("iteration", "group__number", "group__environment", "group__seed", "status", "slug")
     )
     plays: dict[int, dict[PuzzleKey, PuzzlePlay]] = defaultdict(dict)
-    for (iteration, *key), found in groupby(rows, key=lambda row: row[:4]):
-        attempts = list(found)
+    for (iteration, *key), group_rows in groupby(rows, key=lambda row: row[:4]):
+        attempts = list(group_rows)
         if all(row[4] in Trajectory.COUNTED for row in attempts):
             solved = fmean(row[4] == Trajectory.Status.SUCCESS for row in attempts)
             plays[iteration][key[0], key[1], key[2]] = PuzzlePlay(solved, attempts[0][5])

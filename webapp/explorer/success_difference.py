@@ -40,7 +40,7 @@ class SuccessDifference:
 
 
 def wilson(successes: float, trials: int) -> Rate:
-    """The rate with its Wilson interval. Raises ValueError without a trial."""
+    """Return the rate with its Wilson interval. Raises ValueError without a trial."""
     if trials < 1:
         raise ValueError("a rate needs at least one trial")
     rate, square = successes / trials, Z_95 * Z_95 / trials
@@ -50,7 +50,7 @@ def wilson(successes: float, trials: int) -> Rate:
 
 
 def correlation(before: Sequence[float], after: Sequence[float]) -> float:
-    """Correlation of the puzzles' success in two evaluations, −1 to 1; 0 where all puzzles of one had the same.
+    """Return the correlation of the puzzles' success in two evaluations, −1 to 1; 0 if one evaluation is constant.
 
     Puzzles played once have 0 or 1: then it is the phi coefficient with Newcombe's continuity correction. Shares of
     several plays give Pearson's coefficient. Raises ValueError if the sequences differ in length.
@@ -67,7 +67,7 @@ def correlation(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def difference(before: Rate, after: Rate, correlation: float = 0.0) -> SuccessDifference:
-    """`after` minus `before`, with Newcombe's hybrid score interval. `correlation` is 0 for different puzzles."""
+    """Return `after` − `before` with Newcombe's hybrid score interval. `correlation` is 0 for different puzzles."""
     value = after.value - before.value
     below = _distance(after.value - after.low, before.high - before.value, correlation)
     above = _distance(after.high - after.value, before.value - before.low, correlation)
@@ -79,7 +79,7 @@ def _distance(first: float, second: float, correlation: float) -> float:
 
 
 def paired_difference(before: Sequence[bool], after: Sequence[bool]) -> SuccessDifference:
-    """The difference on the same puzzles, each played once in both evaluations. Raises ValueError without a puzzle."""
+    """Return the difference on puzzles that both evaluations played once. Raises ValueError without a puzzle."""
     return difference(
         wilson(sum(before), len(before)), wilson(sum(after), len(after)), correlation([*before], [*after])
     )

@@ -35,14 +35,14 @@ __all__ = [
 ALARMS = ("watch", "trapped")
 DEFAULT_SORT = "-iteration"
 SHOWN_ONLY = {"sort", "hide"}
-"""Names that change what a list looks like, not what it finds."""
+"""Names that change the appearance of a list, not its results."""
 MULTIPLE = {"false_claim_kinds"}
-"""Filters with several values, in one text or in repeated fields of a form."""
+"""Filters with several values, in one text or in repeated form fields."""
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Filters of trajectories; None = no restriction. Ranges include both ends, and leave out unknown values.
+    """Filters of trajectories; None = no restriction. Ranges include both ends, and exclude unknown values.
 
     `outcome` is one of OUTCOMES, `success` distinguishes solved from failed only. `reason` is one of END_REASONS,
     `break_turn` the turn at which it was lost, from 1, `mistake_turn` that of its first mistake or blunder. `mark` is
@@ -92,7 +92,7 @@ class Filters:
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> tuple[Filters, dict[str, str]]:
-        """The filters in a query string, and the errors of invalid fields by name.
+        """Return the filters in a query string, and the errors of invalid fields by name.
 
         Invalid fields are ignored, the others apply. Other names in the query string are ignored without an error.
         """
@@ -116,7 +116,7 @@ class Filters:
         return cls(**values), errors
 
     def without_annotations(self) -> Filters:
-        """The same filters without stars and tags, which are hidden from readers outside the team."""
+        """Return the same filters without stars and tags, which are hidden from readers outside the team."""
         return replace(self, starred=None, tag=None)
 
     def active(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Filters:
         return {name: value for name, value in values.items() if value is not None}
 
     def query(self, **changes: Any) -> str:
-        """The shortest equivalent query string, with some values changed (None removes one)."""
+        """Return the shortest equivalent query string, with some values changed (None removes one)."""
         values = self.active() | ({"sort": self.sort} if self.sort != DEFAULT_SORT else {})
         values |= ({"hide": self.hide} if self.hide else {}) | changes
         if (group := values.pop("group", None)) is not None:
@@ -134,7 +134,7 @@ class Filters:
 
 
 def submitted(data: Mapping[str, Any], name: str) -> str:
-    """A field of a query string as text; the values of a repeated one together if it may have several."""
+    """Return a field of a query string as text, with all values of a repeated field that may have several."""
     if name in MULTIPLE and isinstance(data, QueryDict):
         return " ".join(data.getlist(name))
     return str(data.get(name) or "")
@@ -149,7 +149,7 @@ def _query_value(value: Any) -> str:
 
 
 def filter_trajectories(runs: Run | QuerySet[Run], filters: Filters) -> TrajectoryQuerySet:
-    """Trajectories of the run or runs that match, unordered, without superseded ones.
+    """Return matching trajectories of the run or runs, unordered, without superseded ones.
 
     Callers check that the reader may see the runs.
     """
@@ -221,12 +221,12 @@ def _found(text: str) -> Q:
 
 
 def known_reward() -> Case:
-    """The total reward of a trajectory, NULL where none was recorded."""
+    """Return an expression for the total reward of a trajectory, NULL if none was recorded."""
     return Case(When(rewarded=True, then=F("total_reward")), output_field=FloatField())
 
 
 def _truth(low: float | None, high: float | None) -> list[Q]:
-    """Conditions on the share of true claims in percent; trajectories without claims have none."""
+    """Return conditions on the percentage of true claims; trajectories without claims do not match."""
     claims = F("true_claims") + F("false_claims")
     share = ExpressionWrapper(F("true_claims") * 100.0 / NullIf(claims, Value(0)), FloatField())
     conditions: list[Q] = []
@@ -242,7 +242,7 @@ CLAIM_CONDITIONS = {
     "true": Q(true_claims__gt=0, false_claims=0),
     "none": Q(true_claims=0, false_claims=0),
 }
-"""Trajectories whose thoughts were never compared match none of them."""
+"""Trajectories with thoughts that were never compared match none of them."""
 
 MARK_CONDITIONS = {
     **{name: Q(worst_mark=Trajectory.WorstMark[name.upper()]) for name in MARKS if name != "unjudged"},
@@ -264,12 +264,12 @@ _OUTCOME = {
 
 
 def search(text: str) -> SearchQuery:
-    """The text as a full-text query without stemming: "pushes" does not match "push", and code is kept as it is."""
+    """Return a full-text query without stemming: "pushes" does not match "push", and code is not changed."""
     return SearchQuery(text, config="simple", search_type="websearch")
 
 
 def windows(alarms: list[tuple[int, str]]) -> list[tuple[int, int | None]]:
-    """Iterations inside alarms as (first, end exclusive or None), from (iteration, state) in journal order."""
+    """Return iterations inside alarms as (first, end exclusive or None), from (iteration, state) in journal order."""
     result: list[tuple[int, int | None]] = []
     since: int | None = None
     for iteration, state in alarms:
@@ -285,7 +285,7 @@ def windows(alarms: list[tuple[int, str]]) -> list[tuple[int, int | None]]:
 
 
 def alarms_of(run: Run) -> list[tuple[int, str]]:
-    """(iteration, state) of the run's alarms in journal order, without those undone by a rewind."""
+    """Return (iteration, state) of the run's alarms in journal order, without those undone by a rewind."""
     return list(run.alarms.filter(undone=False).order_by("seq", "pk").values_list("iteration", "state"))
 
 

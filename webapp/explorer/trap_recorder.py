@@ -1,4 +1,4 @@
-"""Records a finished run for the replay of the Echo Trap, from its journal."""
+"""Recorder of a finished run for the replay of the Echo Trap, from its journal."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class _Journal:
                     self._events[type(event)].append(event)
 
     def all(self, kind: type[Kind]) -> Sequence[Kind]:
-        """Events of a type, in order."""
+        """Return the events of a type, in order."""
         return self._events[kind]
 
 
 def record_run(folder: Path, name: str) -> ReplayedRun:
-    """The recording of a run that trained in one go, with one turn an attempt. Raises NotReplayable."""
+    """Record a run that trained without interruption, with one turn per attempt. Raises NotReplayable."""
     journal = _Journal(folder)
     started = _only_start(journal)
     metrics = _metrics(journal)
@@ -72,7 +72,7 @@ def record_run(folder: Path, name: str) -> ReplayedRun:
 
 
 def _metrics(journal: _Journal) -> Mapping[int, Mapping[str, float]]:
-    """Values of the trained iterations; an evaluation adds an event of its own."""
+    """Return metrics of the trained iterations; an evaluation has a separate event."""
     values: dict[int, dict[str, float]] = defaultdict(dict)
     for event in journal.all(events.Metrics):
         values[event.iteration] |= event.values
@@ -89,7 +89,7 @@ def _only_start(journal: _Journal) -> events.RunStarted:
 
 
 def _attempts(journal: _Journal, codes: dict[str, int]) -> Mapping[int, str]:
-    """Characters of each iteration's attempts, group by group; adds new ones to `codes`."""
+    """Return the characters of each iteration's attempts, group by group; new attempts are added to `codes`."""
     turns = {event.trajectory: event for event in journal.all(events.Turn)}
     finished = {event.trajectory: event for event in journal.all(events.TrajectoryFinished)}
     iterations: dict[int, list[events.GroupStarted]] = defaultdict(list)

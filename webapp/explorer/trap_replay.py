@@ -1,8 +1,8 @@
-"""Recorded Echo Trap: a run that collapses and its twin that learns, as the page plays them without a worker.
+"""Recorded Echo Trap: a run that collapses and its twin that learns, which a page plays without a worker.
 
 The recording (trap_replay.json) contains every training attempt of two real runs. Attempts of such a policy repeat, so
-that it is a list of the different ones, and for each iteration a character for each attempt. `manage.py
-record_trap_replay` writes it from the folders of two runs.
+it is a list of the different ones, and a character for each attempt of each iteration. `manage.py record_trap_replay`
+writes it from the folders of two runs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from webapp.runs.metric_charts import MetricChart
 
 FILE = Path(__file__).with_name("trap_replay.json")
 CODES = string.ascii_letters + string.digits + "!#$%()*+,-./:;=?@[]^_{|}~"
-"""Characters that stand for the different attempts of a run."""
+"""Characters that represent the different attempts of a run."""
 METRICS = ("success/rate", "reward/in_group_std")
-"""Curves of the page: the outcome, and what the advantages are made of."""
+"""Curves of the page: the outcome, and the spread from which advantages are computed."""
 MAX_ENDINGS, MIN_SHARE = 4, 0.01
-"""Endings of thoughts with a colour of their own: number, and least share of all attempts."""
+"""Number of endings of thoughts with a colour, and their minimum share of all attempts."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ReplayAlarm:
 
     @property
     def label(self) -> str:
-        """The state in one word."""
+        """The state as a label."""
         return LABELS.get(self.state, "Healthy")
 
 
@@ -51,7 +51,7 @@ class ReplayedRun:
     """Every training attempt of a run, with its curves and alarms.
 
     Attributes:
-        name: of the algorithm.
+        name: name of the algorithm.
         attempts: the different attempts: board before and after, thought, answer, reward and success.
         iterations: a string for each iteration with a code (CODES) for each attempt, group by group.
         kept: for each iteration a "1" for each group that the filter kept, else "0".
@@ -71,12 +71,12 @@ class ReplayedRun:
 
     @property
     def size(self) -> int:
-        """Attempts of an iteration."""
+        """Number of attempts of an iteration."""
         return len(self.iterations[0])
 
     @property
     def condition(self) -> ReplayAlarm | None:
-        """The alarm that stands at the end; None for a healthy run."""
+        """The alarm at the end; None for a healthy run."""
         return next((alarm for alarm in self.alarms[-1:] if alarm.state in LABELS), None)
 
     @property
@@ -86,7 +86,7 @@ class ReplayedRun:
         return f"{formatting.percent(first)} → {formatting.percent(last)}"
 
     def endings(self, iteration: int) -> Counter[str]:
-        """How many attempts of an iteration (from 1) end their thought with which sentence."""
+        """Count the attempts of an iteration (from 1) by the last sentence of their thought."""
         codes = Counter(self.iterations[iteration - 1])
         counted: Counter[str] = Counter()
         for code, count in codes.items():
@@ -96,18 +96,18 @@ class ReplayedRun:
 
 @dataclass(frozen=True)
 class TrapReplay:
-    """Both runs: first the one that collapses."""
+    """Both runs, first the one that collapses."""
 
     runs: Sequence[ReplayedRun]
 
     @property
     def length(self) -> int:
-        """Iterations that are played."""
+        """Number of iterations that are played."""
         return min(len(run.iterations) for run in self.runs)
 
     @cached_property
     def endings(self) -> list[str]:
-        """The commonest last sentences of thoughts: first those of the collapsed run's end."""
+        """The commonest last sentences of thoughts, first those at the end of the collapsed run."""
         last = self.runs[0].endings(self.length)
         every: Counter[str] = Counter()
         for run in self.runs:
@@ -136,7 +136,7 @@ class TrapReplay:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the page's script plays."""
+        """Data for the page's script."""
         return {
             "length": self.length,
             "endings": self.endings,
@@ -177,27 +177,27 @@ class Echo:
 
     @property
     def description(self) -> str:
-        """The picture in words."""
-        (before, size), (after, _) = self.first, self.last
+        """Text alternative to the picture."""
+        (first_count, size), (last_count, _) = self.first, self.last
         return (
-            f"Attempts whose thought ends “{self.bands[0].label}”: {before} of {size} in the first iteration, "
-            f"{after} of {size} in the last."
+            f"Attempts whose thought ends “{self.bands[0].label}”: {first_count} of {size} in the first iteration, "
+            f"{last_count} of {size} in the last."
         )
 
 
 def ending(thought: str) -> str:
-    """The last sentence of a thought, e.g. “I take Phoenix.”; in a template, the part that the policy decides on."""
+    """Return the last sentence of a thought, e.g. “I take Phoenix.”: in a template, the policy's decision."""
     return re.split(r"(?<=[.!?])\s+", thought.strip())[-1]
 
 
 @lru_cache(maxsize=1)
 def trap_replay() -> TrapReplay:
-    """The recording that ships with the site."""
+    """Return the recording that ships with the site."""
     return from_json(FILE.read_text(encoding="utf-8"))
 
 
 def from_json(text: str) -> TrapReplay:
-    """The recording in a text."""
+    """Parse a recording."""
     runs = json.loads(text)["runs"]
     return TrapReplay(
         [
@@ -214,7 +214,7 @@ def from_json(text: str) -> TrapReplay:
 
 
 def to_json(replay: TrapReplay) -> str:
-    """The recording as text, a line for each list: a new recording is a readable change."""
+    """Return the recording as text with a line for each list, so that changes are readable."""
     lines = ",\n".join(
         "{" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in asdict(run).items()) + "}"
         for run in replay.runs
