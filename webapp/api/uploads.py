@@ -298,7 +298,7 @@ def _sweep_run(rows: QuerySet[SentJournal], trajectories: int) -> int:
     gone: dict[str, int] = {}
     try:
         for sha256, size in delete_images(sent.run, keep=referenced_images(sent.run)):
-            gone[sha256] = size  # noqa: PERF403 - holds what was deleted before a failure
+            gone[sha256] = size  # noqa: PERF403 - keeps the files that were deleted before a failure
         sent.swept_trajectories = trajectories
     except object_storage.failures() as error:  # the next sweep deletes the others
         logger.warning("Images of run %s without references could not be deleted: %s", sent.run.slug, error)
