@@ -46,7 +46,7 @@ from trainer.paths import default_cache
 
 if TYPE_CHECKING:
     from trainer.loops.generalization import GeneralizationMatrix
-    from trainer.studies.command import StudyPlan
+    from trainer.studies.command import RequestedStudy
     from trainer.studies.grid import Cell
 
 _BASELINE = {"lora": {"rank": 64, "alpha": 32}}
@@ -229,7 +229,7 @@ def _prepare_study(arguments: argparse.Namespace) -> Callable[[], int]:
         if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
             raise ValueError(f"--{name} must be at least 1, not {getattr(arguments, name)}")
     study = catalogue.find(arguments.name)
-    plan = command.StudyPlan(
+    plan = command.RequestedStudy(
         study=study,
         scale=arguments.scale,
         out=arguments.out or command.default_folder(study.name, arguments.scale),
@@ -342,7 +342,7 @@ def _demonstrate(config: RunConfig, arguments: argparse.Namespace) -> int:
     return COMPLETED
 
 
-def _study(plan: StudyPlan, cells: Sequence[Cell]) -> int:
+def _study(plan: RequestedStudy, cells: Sequence[Cell]) -> int:
     stop = Stop()
     from trainer.studies import command, grid
 

@@ -37,7 +37,7 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class Position:
+class RunPosition:
     """Position within a run.
 
     Attributes:
@@ -61,7 +61,7 @@ def phase_seconds(metrics: Mapping[str, float]) -> dict[str, float]:
     return seconds
 
 
-def remaining_phases(config: RunConfig, iterations: int, position: Position) -> dict[str, float]:
+def remaining_phases(config: RunConfig, iterations: int, position: RunPosition) -> dict[str, float]:
     """Return how often each phase is still due; the rest of the current phase counts as a fraction.
 
     Args:
@@ -167,8 +167,8 @@ def iteration_shares(measured: Seconds, config: RunConfig, iterations: int, iter
     known = {phase: list(seconds)[-WINDOW:] for phase, seconds in measured.items() if len(seconds)}
     if iteration < 1 or "update" not in known:
         return {}
-    due = remaining_phases(config, iterations, Position("rollout", iteration))
-    later = remaining_phases(config, iterations, Position("checkpoint", iteration, 1.0))
+    due = remaining_phases(config, iterations, RunPosition("rollout", iteration))
+    later = remaining_phases(config, iterations, RunPosition("checkpoint", iteration, 1.0))
     phases = [phase for phase in ORDER if phase in known and due[phase] > later[phase]]
     expected = {phase: float(np.quantile(known[phase], MIDDLE)) for phase in phases}
     total = sum(expected.values())

@@ -18,7 +18,7 @@ from trainer.journal.source_commit import source_commit
 from trainer.journal.writer import Journal
 from trainer.learner.update_meter import UpdateReport
 from trainer.loops import forecast
-from trainer.loops.forecast import Position
+from trainer.loops.forecast import RunPosition
 from trainer.loops.stages.checkpoints import Progress
 from trainer.memory.available import trim_heap
 
@@ -212,7 +212,7 @@ class Reporter:
         iteration = step + 1 - steps
 
         def event(done: float) -> Phase:
-            position = Position("warmup", iteration, done)
+            position = RunPosition("warmup", iteration, done)
             share = round((step + done) / steps, 4)
             return self._phase("warmup", step, steps, position=position, unit="steps", iteration=iteration, share=share)
 
@@ -245,7 +245,7 @@ class Reporter:
             return
         at = self.progress.iteration if iteration is None else iteration
         # Demonstrations are played, and the pocket policy is built, before the run's own steps.
-        position = Position("load", at) if phase == "warmup" else None
+        position = RunPosition("load", at) if phase == "warmup" else None
         self._write(
             self._phase(
                 phase,
@@ -266,7 +266,7 @@ class Reporter:
         total: int = 0,
         *,
         iteration: int,
-        position: Position | None = None,
+        position: RunPosition | None = None,
         **fields: Any,
     ) -> Phase:
         """Return a phase event with the forecast.
@@ -279,7 +279,7 @@ class Reporter:
         if self.config is None or self.iterations == 0:
             return event
         measured = self.progress.phase_seconds
-        position = position or Position(phase, iteration, event.share or 0.0)
+        position = position or RunPosition(phase, iteration, event.share or 0.0)
         remaining = forecast.remaining_phases(self.config, self.iterations, position)
         if left := forecast.forecast(measured, remaining, forecast.assumed_seconds(measured, self.config)):
             event.eta_seconds, event.eta_low_seconds = round(left.seconds, 1), round(left.low, 1)

@@ -102,7 +102,7 @@ def _recorded(out: Path) -> tuple[str, float]:
 
 
 @dataclass(frozen=True)
-class StudyPlan:
+class RequestedStudy:
     """A requested study.
 
     Attributes:
@@ -133,7 +133,7 @@ class StudyPlan:
         return shlex.join(words)
 
 
-def run(plan: StudyPlan, cells: Sequence[Cell], stop: Callable[[], bool], report: Callable[[str], None]) -> bool:
+def run(plan: RequestedStudy, cells: Sequence[Cell], stop: Callable[[], bool], report: Callable[[str], None]) -> bool:
     """Run the remaining cells, then write page and picture. Returns False after a stop request.
 
     Raises:

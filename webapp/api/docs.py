@@ -85,7 +85,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Shape:
+class SchemaFields:
     """A schema with its fields."""
 
     name: str
@@ -94,13 +94,13 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReferencePart:
     """A part of the reference: operations with the same tag, and the schemas that they use."""
 
     key: str
     title: str
     operations: list[Operation] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
+    shapes: list[SchemaFields] = field(default_factory=list)
 
 
 @require_GET
@@ -115,10 +115,10 @@ def reference(request: HttpRequest) -> HttpResponse:
 
 
 @lru_cache
-def contents() -> list[Part]:
+def contents() -> list[ReferencePart]:
     """Return the OpenAPI document in the order of the page."""
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
-    parts = {key: Part(key, title) for key, title in TITLES.items()}
+    parts = {key: ReferencePart(key, title) for key, title in TITLES.items()}
     schemas = document["components"]["schemas"]
     used: dict[str, set[str]] = {key: set() for key in parts}
     for path, methods in document["paths"].items():
@@ -128,7 +128,8 @@ def contents() -> list[Part]:
             used[key] |= _references(operation, schemas, set())
     for key, names in used.items():
         parts[key].shapes.extend(
-            Shape(name, schemas[name].get("description", ""), list(_fields(schemas[name]))) for name in sorted(names)
+            SchemaFields(name, schemas[name].get("description", ""), list(_fields(schemas[name])))
+            for name in sorted(names)
         )
     return list(parts.values())
 

@@ -13,7 +13,7 @@ from webapp.trajectories.models import Trajectory, Turn
 from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.render.film import Film, FilmFrame
 from webapp.trajectories.render.preview import drawing_key
-from webapp.trajectories.render.walk import Step, walk
+from webapp.trajectories.render.walk import BoardStep, walk
 
 MAX_FRAMES = 12
 """Maximum number of iterations at once: evenly spaced, with the first, the last and the first success."""
@@ -166,5 +166,5 @@ def film_data(film: Film) -> list[list[dict[str, Any]]]:
     return [[_step_data(step) for step in frame.steps] for frame in film.frames]
 
 
-def _step_data(step: Step) -> dict[str, Any]:
+def _step_data(step: BoardStep) -> dict[str, Any]:
     return {"board": step.board, "player": step.player, "push": step.push}

@@ -17,7 +17,7 @@ from webapp.annotations.queries import starred, tagged
 from webapp.explorer.filter_values import CLAIMS, HIDEABLE, MARKS, OUTCOMES, READERS, InvalidFilter
 from webapp.runs.models import Alarm, Run
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet, Turn
-from webapp.trajectories.pagination import SORTS, BadCursor, Page, page
+from webapp.trajectories.pagination import SORTS, BadCursor, CursorPage, page
 
 __all__ = [
     "CLAIMS",
@@ -26,8 +26,8 @@ __all__ = [
     "OUTCOMES",
     "SORTS",
     "BadCursor",
+    "CursorPage",
     "Filters",
-    "Page",
     "filter_trajectories",
     "page",
 ]

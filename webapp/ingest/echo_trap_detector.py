@@ -74,7 +74,7 @@ class JudgedBatch:
         )
 
 
-def do_judge(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedBatch | None:
+def do_judge_iterations(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedBatch | None:
     """Judge the iterations that these stored events of another trainer complete.
 
     Runs in the ingest's transaction, under the run's lock. Returns None if nothing was judged.

@@ -50,7 +50,7 @@ class Judged:
 
 def do_judge_waiting() -> int:
     """Judge attempts for ROUND_SECONDS; a round of the clock's job. Returns the number of attempts."""
-    return do_judge(waiting(), seconds=ROUND_SECONDS)
+    return do_judge_attempts(waiting(), seconds=ROUND_SECONDS)
 
 
 def waiting(runs: Iterable[Run] | None = None) -> QuerySet[Trajectory]:
@@ -59,7 +59,7 @@ def waiting(runs: Iterable[Run] | None = None) -> QuerySet[Trajectory]:
     return attempts if runs is None else attempts.filter(run__in=runs)
 
 
-def do_judge(attempts: QuerySet[Trajectory], seconds: float | None = None) -> int:
+def do_judge_attempts(attempts: QuerySet[Trajectory], seconds: float | None = None) -> int:
     """Judge attempts, newest first, for up to `seconds`. Returns their number.
 
     Safe to repeat and to run concurrently: the result depends only on the recorded attempts.

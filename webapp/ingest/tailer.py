@@ -21,7 +21,7 @@ from trainer.journal.events import RunStarted, TrajectoryTokens
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line
 from webapp.ingest import writer
-from webapp.ingest.echo_trap_detector import JudgedBatch, do_judge
+from webapp.ingest.echo_trap_detector import JudgedBatch, do_judge_iterations
 from webapp.ingest.event_frames import frame_text
 from webapp.ingest.lines import JournalLine, leave_out, read_line
 from webapp.runs.actions import notify_on_commit
@@ -187,7 +187,7 @@ class JournalTailer:
         problem = inconsistency or problem
         if lines:
             slugs = writer.write(run, lines)
-            judged = None if run.recorded is None else do_judge(run, [line.event for line in lines])
+            judged = None if run.recorded is None else do_judge_iterations(run, [line.event for line in lines])
             first, last = lines[0].event.seq, lines[-1].event.seq
             EventBatch.objects.create(run=run, first_seq=first, last_seq=last, frame=frame(lines, slugs, judged))
             run.seq, run.progressed_at = last, timezone.now()

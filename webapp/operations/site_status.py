@@ -39,14 +39,14 @@ EFFECTS = {
 
 
 @dataclass(frozen=True)
-class Reported:
+class ReportedOutages:
     """Contents of the file at its modification time."""
 
     changed_ns: int
     outages: tuple[tuple[str, float, float | None], ...]
 
 
-_reported: dict[Path, Reported] = {}
+_reported: dict[Path, ReportedOutages] = {}
 
 
 def lines_for(request: HttpRequest) -> list[str]:
@@ -91,7 +91,7 @@ def _outages(file: Path) -> tuple[tuple[str, float, float | None], ...]:
             outages = tuple(
                 (outage["program"], outage["since"], outage["until"]) for outage in facts.get("outages", ())
             )
-            known = _reported[file] = Reported(changed, outages)
+            known = _reported[file] = ReportedOutages(changed, outages)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):  # missing, or from another version
         return ()
     return known.outages

@@ -33,7 +33,7 @@ SAMPLE_START_TIMEOUT = 90.0  # seconds to start one: packages of adapters load m
 
 
 @dataclass(frozen=True)
-class Sample:
+class EnvironmentSample:
     """An environment with one of its initial states, or the problem that prevents it."""
 
     name: str
@@ -71,13 +71,13 @@ class Sample:
         return "Starting the environment (a few seconds)."
 
 
-def sample(name: str, variant: str = "") -> Sample:
+def sample(name: str, variant: str = "") -> EnvironmentSample:
     """A fixed initial state of the environment, or of that variant of an adapter, so that a reload shows the same.
 
     Third-party environments run in sandboxes here too: one that hangs or crashes is reported as a problem.
     """
     if envs.needs_variant(name) and not variant:
-        return Sample(name, choice=envs.no_default_variant(name))
+        return EnvironmentSample(name, choice=envs.no_default_variant(name))
     found = _made(name, variant)
     if found.problem and envs.needs_variant(name):  # its server or its data may be there the next time
         _made.cache_clear()
@@ -85,7 +85,7 @@ def sample(name: str, variant: str = "") -> Sample:
 
 
 @lru_cache
-def _made(name: str, variant: str) -> Sample:
+def _made(name: str, variant: str) -> EnvironmentSample:
     if name in STARTS:
         env = envs.make(name)
         env.reset(seed=SAMPLE_SEED, options=STARTS[name])
@@ -95,13 +95,15 @@ def _made(name: str, variant: str) -> Sample:
     try:
         (started,) = pool.start([(SAMPLE_SEED, SAMPLE_SEED)])
         if isinstance(started, Exception):
-            return Sample(name, problem=failure_message(started), variant=variant)
+            return EnvironmentSample(name, problem=failure_message(started), variant=variant)
         return _sample(name, started, variant)
     except Exception as error:  # noqa: BLE001 third-party code: its error is shown
-        return Sample(name, problem=failure_message(error), variant=variant)
+        return EnvironmentSample(name, problem=failure_message(error), variant=variant)
     finally:
         pool.close()
 
 
-def _sample(name: str, env: TextEnv, variant: str = "") -> Sample:
-    return Sample(name, env.env_spec, env.board().model_dump(exclude_none=True), env.render(), variant=variant)
+def _sample(name: str, env: TextEnv, variant: str = "") -> EnvironmentSample:
+    return EnvironmentSample(
+        name, env.env_spec, env.board().model_dump(exclude_none=True), env.render(), variant=variant
+    )

@@ -39,7 +39,7 @@ Curves = dict[tuple[int, str], list[Point]]
 
 
 @dataclass(frozen=True)
-class Cut:
+class CurveCut:
     """Curves and the width of their buckets on the axis; 0 = every point."""
 
     stride: float
@@ -104,25 +104,25 @@ def cut(
     low: float = -math.inf,
     high: float = math.inf,
     width: int = 3 * BUCKETS,
-) -> Cut:
+) -> CurveCut:
     """Return the curves between `low` and `high` on the axis, with about `width` points each. Two queries.
 
     With fewer iterations than that, every point is returned.
     """
     if not runs or not names:
-        return Cut(0, {})
+        return CurveCut(0, {})
     where = [list(runs), list(names), low, high]
     (row,) = _rows(_EXTENT.format(x=axis), where)
     first, last, left, right = row
     if first is None:
-        return Cut(0, {})
+        return CurveCut(0, {})
     if last - first < width:
-        return Cut(0, raw(runs, names, axis=axis, low=low, high=high))
+        return CurveCut(0, raw(runs, names, axis=axis, low=low, high=high))
     buckets = max(1, width // 3)
     stride: float = choose_stride(last - first, buckets)
     if axis != "iteration":
         stride = max((right - left) / buckets, 1e-9)
-    return Cut(stride, _bucketed(where, axis, stride))
+    return CurveCut(stride, _bucketed(where, axis, stride))
 
 
 def raw(

@@ -137,7 +137,7 @@ def _newest_points(run: Run) -> list[tuple[str, int, float]]:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class SignalEvidence:
     """A signal as the server renders it; static/js/live/echo_trap.js renders later values the same way."""
 
     sign: Signal
@@ -238,7 +238,7 @@ def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
         "message": message(snapshot, state),
         "opens": state in ("watch", "trapped", NOT_RECORDED),
         "evidence": [
-            Evidence(sign, snapshot["evidence"].get(sign.key, []), "no data" if other else "no data yet")
+            SignalEvidence(sign, snapshot["evidence"].get(sign.key, []), "no data" if other else "no data yet")
             for sign in SIGNALS
         ],
         "meaning": MEANING | ({NO_SIGNAL: OTHERS_NO_SIGNAL} if other else {}),

@@ -24,7 +24,7 @@ def record_matrix(run: Run, event: events.Generalization) -> None:
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """Result of one policy in one suite; `home`: it was trained in the suite's environment."""
 
     success: float
@@ -43,13 +43,13 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class PolicyRow:
+class MatrixRow:
     """Results of a policy in all suites; None where it was not evaluated."""
 
     name: str
     source: str
     trained_on: str
-    cells: list[Cell | None]
+    cells: list[MatrixCell | None]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class GeneralizationTable:
     """The matrix for the page."""
 
     suites: list[str]
-    rows: list[PolicyRow]
+    rows: list[MatrixRow]
 
 
 def table(run: Run) -> GeneralizationTable | None:
@@ -71,7 +71,7 @@ def table(run: Run) -> GeneralizationTable | None:
         for suite in matrix.suites
     }
     rows = [
-        PolicyRow(
+        MatrixRow(
             policy["name"],
             policy["source"],
             policy.get("trained_on") or "",
@@ -82,10 +82,10 @@ def table(run: Run) -> GeneralizationTable | None:
     return GeneralizationTable(matrix.suites, rows)
 
 
-def _cell(cell: Mapping[str, Any] | None, policy: Mapping[str, Any], suite: str, best: float) -> Cell | None:
+def _cell(cell: Mapping[str, Any] | None, policy: Mapping[str, Any], suite: str, best: float) -> MatrixCell | None:
     if cell is None:
         return None
-    return Cell(
+    return MatrixCell(
         cell["success"],
         cell["success_low"],
         cell["success_high"],

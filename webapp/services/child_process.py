@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trainer.journal.disk_space import is_full
-from webapp.services.liveness_checks import Answer
+from webapp.services.liveness_checks import LivenessAnswer
 from webapp.services.unprivileged_user import Account, child_setup
 
 LOG_BYTES = 8_000_000
@@ -34,7 +34,7 @@ class Program:
     argv: Sequence[str]
     log: Path
     ready: Callable[[], bool]
-    alive: Callable[[], Answer] = lambda: Answer.YES
+    alive: Callable[[], LivenessAnswer] = lambda: LivenessAnswer.YES
     env: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     stop_signal: signal.Signals = signal.SIGTERM

@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 
 
-class Answer(Enum):
+class LivenessAnswer(Enum):
     """A running program's answer to a liveness check."""
 
     YES = "yes"
@@ -43,13 +43,13 @@ class Liveness:
     has_answered: bool = False
     silent_since: float | None = None
 
-    def problem(self, answer: Answer, now: float, patience: Patience) -> str:
+    def problem(self, answer: LivenessAnswer, now: float, patience: Patience) -> str:
         """Explain why the process has to be restarted, as the end of a sentence with its name; empty if it need not."""
         self.next_at = patience.interval * (now // patience.interval + 1)  # one wake-up for all programs
         suspended = is_suspended(self.pid)
-        if answer is Answer.SHUTTING_DOWN:
+        if answer is LivenessAnswer.SHUTTING_DOWN:
             return "is shutting down by itself"
-        if answer is Answer.YES and not suspended:
+        if answer is LivenessAnswer.YES and not suspended:
             self.has_answered, self.silent_since = True, None
         elif self.has_answered or suspended:
             self.silent_since = now if self.silent_since is None else self.silent_since

@@ -17,7 +17,7 @@ import psycopg
 from psycopg import pq, sql
 
 from webapp.services.child_process import Program, command_line
-from webapp.services.liveness_checks import Answer
+from webapp.services.liveness_checks import LivenessAnswer
 from webapp.services.unprivileged_user import child_setup, unprivileged_user
 
 USER = "echoscope"
@@ -148,7 +148,7 @@ class Postgres:
         """Return True if the server accepts connections."""
         return not self._refusal()
 
-    def alive(self) -> Answer:
+    def alive(self) -> LivenessAnswer:
         """Check that the server replies at all: a server that starts, or has no free connection, also replies.
 
         The ping opens no session, which would cost both sides four times as much CPU time.
@@ -156,11 +156,11 @@ class Postgres:
         server = f"host=127.0.0.1 port={self.port} user={USER} dbname=postgres connect_timeout=2"
         match pq.PGconn.ping(server.encode()):
             case pq.Ping.OK:
-                return Answer.YES
+                return LivenessAnswer.YES
             case pq.Ping.REJECT:
-                return Answer.SHUTTING_DOWN if "shutting down" in self._refusal() else Answer.YES
+                return LivenessAnswer.SHUTTING_DOWN if "shutting down" in self._refusal() else LivenessAnswer.YES
             case _:
-                return Answer.NO
+                return LivenessAnswer.NO
 
     def _refusal(self) -> str:
         """Explain why no connection is possible; empty if one is."""

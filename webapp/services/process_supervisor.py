@@ -17,7 +17,7 @@ from types import FrameType
 from webapp.services import child_process as programs
 from webapp.services import subreaper
 from webapp.services.child_process import Program
-from webapp.services.liveness_checks import Answer, Liveness, Patience
+from webapp.services.liveness_checks import Liveness, LivenessAnswer, Patience
 from webapp.services.signal_wait import SignalWait
 from webapp.services.watchdog import Watchdog
 
@@ -179,7 +179,7 @@ class ProcessSupervisor:
                 self._note_away(member, 0.0 if silent is None else time.monotonic() - silent)
                 programs.send_stop_signal(program, member.process)
                 member.process.send_signal(signal.SIGCONT)  # a suspended process receives no other signal
-                grace = program.stop_seconds if answer is Answer.SHUTTING_DOWN else self._patience.grace
+                grace = program.stop_seconds if answer is LivenessAnswer.SHUTTING_DOWN else self._patience.grace
                 member.kill_at = time.monotonic() + grace
 
     def _on_exit(self, member: SupervisedProcess, now: float) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from webapp.core.env import stop_seconds, variable
 from webapp.services.addresses import ROOT
 from webapp.services.child_process import Program
-from webapp.services.liveness_checks import Answer
+from webapp.services.liveness_checks import LivenessAnswer
 from webapp.worker import liveness
 from webapp.worker.hardware import describe_gpus
 
@@ -54,7 +54,8 @@ def web(host: str, port: int, env: Mapping[str, str], logs: Path, *, reload: boo
         argv=argv,
         log=logs / "web.log",
         ready=lambda: answers(host, port),
-        alive=lambda: Answer.YES if reload or _status(host, port) else Answer.NO,  # a debugger may block it
+        # A debugger may block the program.
+        alive=lambda: LivenessAnswer.YES if reload or _status(host, port) else LivenessAnswer.NO,
         env=env,
         folder=ROOT,
     )
@@ -70,7 +71,7 @@ def worker(env: Mapping[str, str], logs: Path) -> Program:
         argv=[*argv, "--without-gossip", "--concurrency", concurrency, "--hostname", "worker@%h"],
         log=logs / "worker.log",
         ready=lambda: True,  # runs wait in the queue until it listens
-        alive=lambda: Answer.NO if liveness.problem(sign, SIGN_AGE) else Answer.YES,
+        alive=lambda: LivenessAnswer.NO if liveness.problem(sign, SIGN_AGE) else LivenessAnswer.YES,
         prepare=lambda: sign.unlink(missing_ok=True),
         env={**env, liveness.VARIABLE: str(sign)},
         folder=ROOT,

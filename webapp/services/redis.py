@@ -13,7 +13,7 @@ from pathlib import Path
 import redis
 
 from webapp.services.child_process import Program
-from webapp.services.liveness_checks import Answer
+from webapp.services.liveness_checks import LivenessAnswer
 
 CONFIGURATION = """\
 bind 127.0.0.1
@@ -70,7 +70,7 @@ class Redis:
             log=log,
             foundation=True,
             ready=self.answers,
-            alive=lambda: Answer.YES if self.answers() else Answer.NO,
+            alive=lambda: LivenessAnswer.YES if self.answers() else LivenessAnswer.NO,
             prepare=self.configure,
         )
 

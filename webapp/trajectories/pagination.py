@@ -61,7 +61,7 @@ class BadCursor(ValueError):
 
 
 @dataclass(frozen=True)
-class Page:
+class CursorPage:
     """Trajectories in order, and the cursors of the next and previous pages, if any."""
 
     items: Sequence[Trajectory]
@@ -106,7 +106,7 @@ def _beyond(at: _Place, *, upwards: bool) -> Q:
     return Q(**{f"sort_key__{'gte' if upwards else 'lte'}": at.value}) & ~tie
 
 
-def page(queryset: TrajectoryQuerySet, sort: str, cursor: str | None = None, size: int = 50) -> Page:
+def page(queryset: TrajectoryQuerySet, sort: str, cursor: str | None = None, size: int = 50) -> CursorPage:
     """Return the page at the cursor, or the first. `sort`: a name of SORTS, or "-" and a name. Raises BadCursor."""
     descending = sort.startswith("-")
     at = _Place.read(cursor, sort) if cursor else None
@@ -137,4 +137,6 @@ def page(queryset: TrajectoryQuerySet, sort: str, cursor: str | None = None, siz
 
     has_next = bool(items) and (more or backwards)
     has_previous = bool(items) and (more if backwards else at is not None)
-    return Page(items, place(items[-1], True) if has_next else None, place(items[0], False) if has_previous else None)
+    return CursorPage(
+        items, place(items[-1], True) if has_next else None, place(items[0], False) if has_previous else None
+    )

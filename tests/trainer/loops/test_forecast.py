@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
 from trainer.evaluation.suite_runner import is_due
 from trainer.loops import forecast
-from trainer.loops.forecast import ORDER, Position
+from trainer.loops.forecast import ORDER, RunPosition
 
 SECONDS = st.lists(st.floats(0.01, 1e5), min_size=1, max_size=40)
 MEASURED = st.fixed_dictionaries({"rollout": SECONDS, "update": SECONDS}, optional={"evaluate": SECONDS})
@@ -47,7 +47,7 @@ def test_remaining_phases_are_those_of_the_loop(
     at = data.draw(st.integers(1 if warmup else 0, len(loop) - 1))
     phase, number = loop[at]
     share = data.draw(st.floats(0, 1))
-    remaining = forecast.remaining_phases(config, iterations, Position(phase, number, share))
+    remaining = forecast.remaining_phases(config, iterations, RunPosition(phase, number, share))
     for name in ORDER:
         expected = sum(later == name for later, _ in loop[at + 1 :]) + (1 - share if name == phase else 0)
         assert remaining[name] == pytest.approx(expected), name
@@ -56,22 +56,22 @@ def test_remaining_phases_are_those_of_the_loop(
 def test_a_warm_up_is_forecast_from_its_first_step_on_and_its_iterations_from_its_pace() -> None:
     config = settings(10, 5, 100, warmup=16)
 
-    def left(measured: forecast.Seconds, position: Position) -> forecast.Forecast | None:
+    def left(measured: forecast.Seconds, position: RunPosition) -> forecast.Forecast | None:
         remaining = forecast.remaining_phases(config, 10, position)
         return forecast.forecast(measured, remaining, forecast.assumed_seconds(measured, config))
 
     zero_shot = {"evaluate": [16.0]}  # of 8 trajectories
-    assert left(zero_shot, Position("evaluate", -16, 0.5)) is None
-    assert left(zero_shot, Position("warmup", -15)) is None
+    assert left(zero_shot, RunPosition("evaluate", -16, 0.5)) is None
+    assert left(zero_shot, RunPosition("warmup", -15)) is None
     steps, evaluations, iterations = 12 * 4.0, (2 + 1 + 2) * 16.0, 10 * (24 * 2.0 + 24 * 2 * 4.0 / 8)
-    found = left(zero_shot | {"warmup": [4.0] * 4}, Position("warmup", -11))
+    found = left(zero_shot | {"warmup": [4.0] * 4}, RunPosition("warmup", -11))
     assert found is not None
     assert found.seconds == pytest.approx(steps + evaluations + iterations)
     assert found.high - found.low > iterations, "nothing of the iterations was measured"
-    first = left(zero_shot | {"warmup": [4.0] * 16}, Position("rollout", 1))
+    first = left(zero_shot | {"warmup": [4.0] * 16}, RunPosition("rollout", 1))
     assert first is not None
     assert first.seconds == pytest.approx(iterations + 2 * 16.0)
-    later = left(zero_shot | {"warmup": [4.0] * 16, "rollout": [3.0], "update": [9.0]}, Position("rollout", 2))
+    later = left(zero_shot | {"warmup": [4.0] * 16, "rollout": [3.0], "update": [9.0]}, RunPosition("rollout", 2))
     assert later is not None
     assert later.seconds == pytest.approx(9 * 12.0 + 2 * 16.0), "what was measured replaces it"
     unevaluated = forecast.assumed_seconds({"warmup": [4.0]}, config)
@@ -85,7 +85,7 @@ def test_the_range_holds_the_estimate_and_shrinks_as_work_is_done(
     config = settings(iterations, 4, 10)
 
     def left(done: float) -> forecast.Forecast:
-        remaining = forecast.remaining_phases(config, iterations, Position("update", 1, done))
+        remaining = forecast.remaining_phases(config, iterations, RunPosition("update", 1, done))
         found = forecast.forecast(measured, remaining)
         assert found is not None
         return found
@@ -97,7 +97,7 @@ def test_the_range_holds_the_estimate_and_shrinks_as_work_is_done(
 
 def test_a_steady_run_is_forecast_exactly_and_more_measurements_narrow_the_range() -> None:
     config = settings(10, 5, 5)
-    remaining = forecast.remaining_phases(config, 10, Position("rollout", 6, 0.5))
+    remaining = forecast.remaining_phases(config, 10, RunPosition("rollout", 6, 0.5))
     steady = {"rollout": [2.0] * 5, "update": [6.0] * 5, "evaluate": [10.0] * 2, "checkpoint": [1.0]}
     found = forecast.forecast(steady, remaining)
     assert found is not None
@@ -109,7 +109,7 @@ def test_a_steady_run_is_forecast_exactly_and_more_measurements_narrow_the_range
 
 def test_without_a_measured_update_there_is_no_forecast() -> None:
     config = settings(10, 5, 5)
-    remaining = forecast.remaining_phases(config, 10, Position("update", 1))
+    remaining = forecast.remaining_phases(config, 10, RunPosition("update", 1))
     assert forecast.forecast({"rollout": [2.0], "evaluate": [3.0]}, remaining) is None
 
 

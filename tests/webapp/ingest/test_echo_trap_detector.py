@@ -175,7 +175,7 @@ def test_a_trainer_that_logs_every_500th_step_is_judged_by_what_it_logged(people
     assert [(500 * at, state, text) for at, state, text in every["alarms"]] == some["alarms"]
     evidence = echo_trap.evidence(Run.objects.latest("pk"))
     assert len(evidence["gradient"]) == sum(name == "echo_trap/gradient" for name, *_ in every["points"])
-    assert echo_trap.Evidence(SIGNALS[0], evidence["spread"]).crossed
+    assert echo_trap.SignalEvidence(SIGNALS[0], evidence["spread"]).crossed
 
 
 def test_names_of_trl_are_judged(people: People, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from webapp.core import scheduler
 from webapp.explorer.rows import rows
 from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 from webapp.ingest import marks
-from webapp.ingest.marks import do_judge, do_judge_waiting, waiting
+from webapp.ingest.marks import do_judge_attempts, do_judge_waiting, waiting
 from webapp.ingest.rebuild import do_rebuild
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
@@ -148,9 +148,9 @@ def test_a_round_ends_after_its_time_with_the_newest_attempts(run: Run, folder: 
         *(journal_builder.end(key, 1) for key in keys),
     )
     JournalTailer(run, folder).drain()
-    assert do_judge(waiting(), seconds=0) == 1
+    assert do_judge_attempts(waiting(), seconds=0) == 1
     assert list(waiting().order_by("pk").values_list("key", flat=True)) == keys[:4]
-    assert do_judge(waiting()) == 4
+    assert do_judge_attempts(waiting()) == 4
 
 
 def test_the_queue_is_found_by_its_index(run: Run, folder: Path) -> None:

@@ -22,7 +22,7 @@ from webapp.trajectories.render.film import (
     moments,
     picture_size,
 )
-from webapp.trajectories.render.walk import Step, walk
+from webapp.trajectories.render.walk import BoardStep, walk
 
 LEGEND = {"@": {"name": "robot", "tone": "player"}, "k": {"name": "key", "tone": "piece"}}
 
@@ -38,7 +38,7 @@ def executed(board: dict[str, Any]) -> dict[str, Any]:
 STEPS = walk(grid("######", "#@$ .#", "######"), [executed(grid("######", "# @$.#", "######"))])
 
 
-def frame(iteration: int, steps: list[Step] = STEPS, **more: Any) -> FilmFrame:
+def frame(iteration: int, steps: list[BoardStep] = STEPS, **more: Any) -> FilmFrame:
     plain: dict[str, Any] = {
         "outcome": "failed",
         "success": False,

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp.ingest.marks import do_judge, forget, waiting
+from webapp.ingest.marks import do_judge_attempts, forget, waiting
 from webapp.runs.models import Run
 
 
@@ -32,5 +32,5 @@ class Command(BaseCommand):
         for run in runs:
             if options["again"]:
                 forget(run)
-            if count := do_judge(waiting([run])):
+            if count := do_judge_attempts(waiting([run])):
                 self.stdout.write(f"{count} attempts judged: /runs/{run.slug}/trajectories")

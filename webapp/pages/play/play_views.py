@@ -20,7 +20,7 @@ from envs.sandbox.client import EnvironmentFailure
 from trainer.config.files import validation_errors
 from webapp.play import games, starts
 from webapp.play.best_runs import best_of_each, best_runs, best_runs_from
-from webapp.play.environment_info import Sample, sample
+from webapp.play.environment_info import EnvironmentSample, sample
 from webapp.play.keys import keys_of
 from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import NoSuchStart, Start
@@ -35,7 +35,7 @@ class NoSuchVariant(ValueError):
     """The address names a variant that the adapter does not have or cannot play. The message gives the reason."""
 
 
-def _sample(request: HttpRequest, name: str, query: QueryDict) -> Sample:
+def _sample(request: HttpRequest, name: str, query: QueryDict) -> EnvironmentSample:
     """Return the environment, in the variant of a query. Raises NoSuchVariant, or Http404 for an unknown name."""
     if name not in envs.names():
         raise Http404(envs.missing_adapters().get(name, "This environment does not exist."))
@@ -53,12 +53,12 @@ def _sample(request: HttpRequest, name: str, query: QueryDict) -> Sample:
     return sample(name, variant)
 
 
-def _start(request: HttpRequest, sample: Sample, query: str) -> Start:
+def _start(request: HttpRequest, sample: EnvironmentSample, query: str) -> Start:
     assert sample.spec is not None
     return starts.find(request.user, sample.spec, sample.name, query, sample.variant)
 
 
-def _page_address(sample: Sample) -> str:
+def _page_address(sample: EnvironmentSample) -> str:
     """Return the address of the environment's page, in its variant."""
     page = reverse("environment", args=[sample.name])
     return f"{page}?{urlencode({'id': sample.variant})}" if sample.variant else page

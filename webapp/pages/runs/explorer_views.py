@@ -21,8 +21,8 @@ from webapp.explorer.trajectory_filters import (
     MARKS,
     OUTCOMES,
     BadCursor,
+    CursorPage,
     Filters,
-    Page,
     filter_trajectories,
     page,
 )
@@ -150,7 +150,7 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
     }
 
 
-def _page(request: HttpRequest, run: Run, filters: Filters) -> tuple[Page, str]:
+def _page(request: HttpRequest, run: Run, filters: Filters) -> tuple[CursorPage, str]:
     """Return the page at the query's cursor; for an invalid cursor the first page and an explanation."""
     queryset = filter_trajectories(run, filters).select_related("group")
     try:

@@ -159,7 +159,7 @@ def _default_variant(name: str) -> str:
     return str(field.default) if field else ""
 
 
-def _arm_choices(draft: Draft) -> list[tuple[experiment.Arm, bool]]:
+def _arm_choices(draft: Draft) -> list[tuple[experiment.ExperimentArm, bool]]:
     """Return (arm, True if it is checked); empty if the source of the form no longer matches its preset."""
     base_arm = experiment.own_arm(draft.start.config, draft.start.preset)
     if base_arm is None:

@@ -55,7 +55,7 @@ class GpuCard:
 
 
 @dataclass(frozen=True)
-class Share:
+class ResourceShare:
     """CPUs or GPUs of a cluster or of one of its nodes, in Ray's units."""
 
     unit: str
@@ -79,7 +79,7 @@ class NodeCard:
     """A node of a worker's Ray cluster."""
 
     name: str
-    shares: list[Share]
+    shares: list[ResourceShare]
     """GPUs, then CPUs; empty for a node that provides none, such as a driver's."""
 
 
@@ -89,7 +89,7 @@ class ClusterCard:
 
     problem: str
     nodes: list[NodeCard]
-    shares: list[Share]
+    shares: list[ResourceShare]
 
 
 @dataclass
@@ -194,7 +194,7 @@ class QueueCard:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingRun:
     """A queued run with its position."""
 
     run: Run | None
@@ -206,10 +206,10 @@ class Waiting:
     """Empty for normal priority."""
 
 
-def _shares(nodes: Sequence[dict[str, Any]]) -> list[Share]:
+def _shares(nodes: Sequence[dict[str, Any]]) -> list[ResourceShare]:
     """Return the GPUs and CPUs of these nodes together, without kinds that they lack."""
     totals = (
-        Share(unit, sum(node[key] for node in nodes), sum(node[f"{key}_free"] for node in nodes))
+        ResourceShare(unit, sum(node[key] for node in nodes), sum(node[f"{key}_free"] for node in nodes))
         for unit, key in (("GPU", "gpus"), ("CPU", "cpus"))
     )
     return [share for share in totals if share.total]
@@ -298,14 +298,14 @@ def _gpu(gpu: dict[str, Any], held: list[Run], visible: set[int]) -> GpuCard:
 
 def _waiting(
     queued: list[Run], visible: set[int], crew: Sequence[order.AvailableWorker], now: datetime
-) -> list[Waiting]:
+) -> list[WaitingRun]:
     positions = order.positions_in_order(queued, crew, run_quotas.teams_at_limit(), visible)
     rows = []
     for run in queued:
         if standing := positions.get(run.pk):
             since = formatting.duration((now - order.waited_since(run)).total_seconds())
             priority = "" if run.priority == Run.Priority.NORMAL else f"{run.get_priority_display().lower()} priority"
-            rows.append(Waiting(run, standing.position, run.queue, since, standing.text, priority))
+            rows.append(WaitingRun(run, standing.position, run.queue, since, standing.text, priority))
     return rows
 
 

@@ -16,7 +16,7 @@ _DIFFERENCES = {"trap": ", Echo Trap", "paper": ", the paper's settings"}
 
 
 @dataclass(frozen=True)
-class Preset:
+class PresetChoice:
     """A shipped preset as a choice. `model` distinguishes the policies, `model_label` names them on the page."""
 
     name: str
@@ -44,7 +44,7 @@ class EnvironmentCard:
 
 
 @cache
-def presets() -> tuple[Preset, ...]:
+def presets() -> tuple[PresetChoice, ...]:
     """Return all shipped presets: first the pocket policy, which runs on any machine, and StarPO before StarPO-S."""
     labels = {name: entry.label for entry in models().values() for name in (entry.name, entry.hub_id)}
     result = []
@@ -55,7 +55,7 @@ def presets() -> tuple[Preset, ...]:
         label = labels.get(config.policy.model, model[:1].upper() + model[1:])
         difference = _DIFFERENCES.get(kind, "")
         result.append(
-            Preset(
+            PresetChoice(
                 name=name,
                 environment=config.environment.name,
                 arm=arm,
@@ -69,12 +69,12 @@ def presets() -> tuple[Preset, ...]:
     return tuple(sorted(result, key=lambda preset: (preset.model != "pocket policy", preset.model, preset.arm)))
 
 
-def get_preset(name: str) -> Preset:
+def get_preset(name: str) -> PresetChoice:
     """Return the preset with this name, which must exist."""
     return next(preset for preset in presets() if preset.name == name)
 
 
-def environment_cards(chosen: Preset) -> list[EnvironmentCard]:
+def environment_cards(chosen: PresetChoice) -> list[EnvironmentCard]:
     """Return the environments with presets; each card keeps algorithm and policy if the environment has them."""
     names = {preset.environment for preset in presets()}
     result = []
@@ -91,11 +91,11 @@ def other_environments() -> list[str]:
     return [name for name in envs.names() if name not in covered]
 
 
-def arms(chosen: Preset) -> list[Preset]:
+def arms(chosen: PresetChoice) -> list[PresetChoice]:
     """Return the presets with the environment and the policy of the chosen one, for each algorithm."""
     return [preset for preset in presets() if (preset.environment, preset.model) == (chosen.environment, chosen.model)]
 
 
-def policies(chosen: Preset) -> list[Preset]:
+def policies(chosen: PresetChoice) -> list[PresetChoice]:
     """Return the presets with the environment and the algorithm of the chosen one, for each policy."""
     return [preset for preset in presets() if (preset.environment, preset.arm) == (chosen.environment, chosen.arm)]

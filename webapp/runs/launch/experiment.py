@@ -30,7 +30,7 @@ class ExperimentRefused(ValueError):
 
 
 @dataclass(frozen=True)
-class Arm:
+class ExperimentArm:
     """An algorithm with a preset for the same environment and policy."""
 
     key: str
@@ -48,7 +48,7 @@ class PlannedRun:
 
 
 @cache
-def get_arms(preset: str) -> tuple[Arm, ...]:
+def get_arms(preset: str) -> tuple[ExperimentArm, ...]:
     """Return the presets that differ from this one only in their algorithm, and itself. Empty without a preset."""
     if preset not in preset_names():
         return ()
@@ -58,11 +58,11 @@ def get_arms(preset: str) -> tuple[Arm, ...]:
         config = load_preset(name)
         own_environment, key, own_kind = name.split("-", 2)
         if (own_environment, own_kind) == (environment, kind):
-            arms.append(Arm(key, NAMES.get(key, key.replace("_", " ")), name, config))
+            arms.append(ExperimentArm(key, NAMES.get(key, key.replace("_", " ")), name, config))
     return tuple(arms)
 
 
-def own_arm(config: RunConfig, preset: str) -> Arm | None:
+def own_arm(config: RunConfig, preset: str) -> ExperimentArm | None:
     """Return the arm from which the configuration was made; None if its kind or environment has changed since."""
     arm = next((arm for arm in get_arms(preset) if arm.preset == preset), None)
     if arm is None or config.kind != "train" or config.environment.name != arm.config.environment.name:
@@ -91,7 +91,7 @@ def plan(config: RunConfig, preset: str, arms: Sequence[str], seeds: int) -> lis
     unknown = [key for key in arms if key not in possible]
     if unknown:
         raise ExperimentRefused("arms", _not_possible(unknown[0], possible))
-    chosen: list[Arm | None] = [*(possible[key] for key in dict.fromkeys(arms))] or [base_arm]
+    chosen: list[ExperimentArm | None] = [*(possible[key] for key in dict.fromkeys(arms))] or [base_arm]
     several = len(chosen) * seeds > 1
     runs: list[PlannedRun] = []
     for seed in range(config.seed, config.seed + seeds):
@@ -119,7 +119,7 @@ def default_name(config: RunConfig, arms: Sequence[str], seeds: int) -> str:
     return shown[: MAX_GROUP_NAME - len(end) - 6].strip() + end
 
 
-def _not_possible(key: str, possible: Mapping[str, Arm]) -> str:
+def _not_possible(key: str, possible: Mapping[str, ExperimentArm]) -> str:
     if not possible:
         return "can be chosen only for a training run that starts from a preset of its environment"
     return f"must be among {', '.join(possible)}, not {key!r}"

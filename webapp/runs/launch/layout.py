@@ -25,7 +25,7 @@ ESSENTIALS = {
 
 
 @dataclass(frozen=True)
-class Section:
+class CollapsedSection:
     """A collapsed group of the third step."""
 
     key: str
@@ -54,7 +54,7 @@ class FormLayout:
 
     changed: list[Setting]
     essentials: list[Setting]
-    sections: list[Section]
+    sections: list[CollapsedSection]
 
     @property
     def settings(self) -> list[Setting]:
@@ -89,7 +89,7 @@ def layout(
     essentials = [every[name] for name in ESSENTIALS if name not in taken]
     taken |= {setting.name for setting in essentials}
     sections = [
-        Section(
+        CollapsedSection(
             group.key,
             group.title,
             group.about,

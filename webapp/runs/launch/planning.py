@@ -38,7 +38,7 @@ class LaunchRequest:
     Attributes:
         config: None if its settings are invalid.
         preset: name of the preset that it starts from, or empty.
-        arms: algorithms to compare, as keys of experiment.Arm; empty: only the configuration's own.
+        arms: algorithms to compare, as keys of experiment.ExperimentArm; empty: only the configuration's own.
         runs: the runs of a study, which plans them itself, one seed after another; `config` represents all of them.
         group: name of the group as it was given; if empty, several runs get a default name.
         grouped: True if a single run gets a default name, too.

@@ -15,7 +15,7 @@ from webapp.trajectories.render.card import PREVIEW, draw_brand, draw_mark, roun
 from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.text import Draw, fitted, wrapped, write
 from webapp.trajectories.render.view import fit
-from webapp.trajectories.render.walk import Cell, Step, movable
+from webapp.trajectories.render.walk import BoardStep, Cell, movable
 
 PICTURE_WIDTH, ANIMATION_WIDTH = 1200, 900
 MAX_MOMENTS = 40
@@ -36,7 +36,7 @@ class FilmFrame:
     reward: float | None
     answer: str
     first_success: bool
-    steps: Sequence[Step]
+    steps: Sequence[BoardStep]
 
     @property
     def last(self) -> int:

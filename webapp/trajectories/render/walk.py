@@ -15,7 +15,7 @@ Board = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Step:
+class BoardStep:
     """The board after an action: the player's cell, if it has one, and a box's cells before and after a push."""
 
     board: Board
@@ -30,15 +30,15 @@ def has_cells(board: Board) -> bool:
     return max(len(board["rows"]), *map(len, board["rows"]), 0) <= MAX_SIDE
 
 
-def walk(board: Board, actions: Iterable[Mapping[str, Any]]) -> list[Step]:
+def walk(board: Board, actions: Iterable[Mapping[str, Any]]) -> list[BoardStep]:
     """Return the initial state and the state after each executed action; empty for boards without cells."""
     if not has_cells(board):
         return []
-    steps = [Step(board, _player(board), None)]
+    steps = [BoardStep(board, _player(board), None)]
     for record in actions:
         after = record.get("board")
         if record.get("status") == "executed" and after and has_cells(after):
-            steps.append(Step(after, _player(after), _push(steps[-1].board, after)))
+            steps.append(BoardStep(after, _player(after), _push(steps[-1].board, after)))
     return steps
 
 
