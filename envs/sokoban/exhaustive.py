@@ -11,6 +11,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.sokoban.box_order import replace_box
 from envs.sokoban.exact import ExactSolver
 from envs.sokoban.grid import Cells, Grid
 from envs.sokoban.jit import compiled
@@ -47,7 +48,40 @@ def binomials(count: int, size: int) -> NDArray[np.int64]:
 
 
 @compiled
-def play_back(  # noqa: C901 - compiled by Numba as one loop
+def combination_rank(row: Cells, weights: NDArray[np.int64]) -> int:
+    """Return the rank of a combination; weights: result of `binomials`."""
+    rank = 0
+    for index in range(row.size):
+        rank += weights[row[index], index]
+    return rank
+
+
+@compiled
+def mark_boxes(row: Cells, live: Cells, mark: Cells) -> None:
+    """Write the index of each box of a combination to its cell."""
+    for index in range(row.size):
+        mark[live[row[index]]] = index
+
+
+@compiled
+def unmark(row: Cells, live: Cells, mark: Cells) -> None:
+    """Undo `mark_boxes`."""
+    for index in range(row.size):
+        mark[live[row[index]]] = -1
+
+
+@compiled
+def settle(state: int, moves: int, distances: NDArray[np.uint16], queue: Cells, queued: int) -> int:
+    """Record the moves from a state to success, and queue it, unless that is done. Returns the length of the queue."""
+    if distances[state] != FAR:
+        return queued
+    distances[state] = moves
+    queue[queued] = state
+    return queued + 1
+
+
+@compiled
+def play_back(
     neighbours: Cells, live: Cells, live_index: Cells, rows: Cells, weights: NDArray[np.int64], goals: Cells, stop: int
 ) -> tuple[NDArray[np.uint16], Cells, int]:
     """Search backwards from solved states, breadth first: the player steps, or steps and pulls a box along.
@@ -69,53 +103,31 @@ def play_back(  # noqa: C901 - compiled by Numba as one loop
     changed = np.empty(size, np.int32)
     queued = 0
     for goal in goals:
-        for index in range(size):
-            mark[live[rows[goal, index]]] = index
+        mark_boxes(rows[goal], live, mark)
         for player in range(count):
-            if mark[player] < 0 and distances[goal * count + player] == FAR:
-                distances[goal * count + player] = 0
-                queue[queued] = goal * count + player
-                queued += 1
-        for index in range(size):
-            mark[live[rows[goal, index]]] = -1
+            if mark[player] < 0:
+                queued = settle(goal * count + player, 0, distances, queue, queued)
+        unmark(rows[goal], live, mark)
     begin, end, layer = 0, queued, 0
     while layer != stop and begin < end:
         for at in range(begin, end):
             state = queue[at]
             rank, player = state // count, state % count
-            for index in range(size):
-                mark[live[rows[rank, index]]] = index
+            mark_boxes(rows[rank], live, mark)
             for direction in range(4):
                 behind = neighbours[player, direction ^ 1]
                 if behind < 0 or mark[behind] >= 0:
                     continue
-                predecessor = rank * count + behind
-                if distances[predecessor] == FAR:
-                    distances[predecessor] = layer + 1
-                    queue[queued] = predecessor
-                    queued += 1
+                queued = settle(rank * count + behind, layer + 1, distances, queue, queued)
                 ahead = neighbours[player, direction]
                 if ahead < 0 or mark[ahead] < 0:
                     continue
                 changed[:] = rows[rank]
-                index, value = mark[ahead], live_index[player]
-                while index > 0 and changed[index - 1] > value:
-                    changed[index] = changed[index - 1]
-                    index -= 1
-                while index < size - 1 and changed[index + 1] < value:
-                    changed[index] = changed[index + 1]
-                    index += 1
-                changed[index] = value
-                pulled = 0
-                for index in range(size):
-                    pulled += weights[changed[index], index]
-                predecessor = pulled * count + behind
-                if distances[predecessor] == FAR:
-                    distances[predecessor] = layer + 1
-                    queue[queued] = predecessor
-                    queued += 1
-            for index in range(size):
-                mark[live[rows[rank, index]]] = -1
+                replace_box(changed, mark[ahead], live_index[player])
+                queued = settle(
+                    combination_rank(changed, weights) * count + behind, layer + 1, distances, queue, queued
+                )
+            unmark(rows[rank], live, mark)
         begin, end = end, queued
         layer += 1
     return distances, queue[begin:end].copy(), layer

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.sokoban.box_order import replace_box
 from envs.sokoban.grid import Cells
 from envs.sokoban.jit import compiled
 from envs.sokoban.lower_bounds import FAR, bound
@@ -245,6 +246,13 @@ def start(pool: Pool, facts: Facts, boxes: Places, player: int, weight: int) -> 
 
 
 @compiled
+def number_boxes(boxes: Places, occupied: Places) -> None:
+    """Write the index of each box to its cell."""
+    for index in range(boxes.size):
+        occupied[boxes[index]] = index
+
+
+@compiled
 def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:  # noqa: C901 - compiled by Numba as one loop
     """Expand nodes until the limit, a solution, an empty heap or a full pool. Returns the reason."""
     neighbours, live_index = facts.neighbours, facts.live_index
@@ -270,8 +278,7 @@ def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:  # noqa: C
         g = nodes[node, G] + 1
         came = nodes[node, PUSH]
         last = neighbours[came >> 2, came & 3] if came >= 0 else -1
-        for index in range(size):
-            occupied[pool.boxes[node, index]] = index
+        number_boxes(pool.boxes[node], occupied)
         stamp += 1
         walk(neighbours, occupied, nodes[node, PLAYER], reach, stamp, stack)
         reached = stamp
@@ -282,24 +289,15 @@ def expand(pool: Pool, facts: Facts, limit: int, weight: int) -> int:  # noqa: C
                 if to < 0 or stand < 0 or occupied[to] >= 0 or reach[stand] != reached or live_index[to] < 0:
                     continue
                 boxes[:] = pool.boxes[node]
-                index = pushed
-                while index > 0 and boxes[index - 1] > to:
-                    boxes[index] = boxes[index - 1]
-                    index -= 1
-                while index < size - 1 and boxes[index + 1] < to:
-                    boxes[index] = boxes[index + 1]
-                    index += 1
-                boxes[index] = to
+                index = replace_box(boxes, pushed, to)
                 occupied[box] = -1
-                for at in range(size):
-                    occupied[boxes[at]] = at
+                number_boxes(boxes, occupied)
                 stamp += 1
                 lost = freezes(neighbours, live_index, facts.on_target, boxes, occupied, frozen)
                 lost = lost or blocked(boxes, box, index, facts)
                 player = -1 if lost else walk(neighbours, occupied, box, other, stamp, stack)
                 occupied[to] = -1
-                for at in range(size):
-                    occupied[pool.boxes[node, at]] = at
+                number_boxes(pool.boxes[node], occupied)
                 if lost:
                     continue
                 hashed = state_hash(boxes, player, facts.keys)
