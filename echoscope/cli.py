@@ -6,16 +6,20 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echoscope.client import Client
 from echoscope.errors import EchoscopeError, Invalid
 from echoscope.exports import metric_lines, trajectory_lines
 from echoscope.import_cli import add_import_command
 from echoscope.models import RunDetail
-from echoscope.output import load_config, output, parse_changes, print_answer
+from echoscope.output import add_command, load_config, output, parse_changes, print_answer
 from echoscope.study_cli import add_study_commands
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 DONE, FAILED, MISUSED = 0, 1, 2
 CREDENTIALS_MISSING = (
@@ -64,12 +68,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="Print JSON, one object per line.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_reading(commands)
+    _add_launching(commands)
+    _add_steering(commands)
+    _add_push(commands)
+    add_import_command(commands.add_parser("import", help="Import files of other trainers and evaluations as a run."))
+    _add_output(commands)
+    add_study_commands(commands.add_parser("study", help="Launch, steer and export studies."))
+    return parser
 
-    def command(name: str, act: Callable[[Client, argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=help, description=help)
-        added.set_defaults(act=act)
-        return added
 
+def _add_reading(commands: Commands) -> None:
+    command = partial(add_command, commands)
     command("me", _me, "Show the owner and the permissions of the token.")
     listing = command("runs", _runs, "List runs, newest first.")
     for name in ("state", "environment", "tag", "author", "text", "group"):
@@ -81,12 +91,14 @@ def _parser() -> argparse.ArgumentParser:
     command("show", _show, "Show one run.").add_argument("run")
     command("presets", _presets, "List the shipped presets.")
 
-    launching = command("launch", _launch, "Launch a run from a preset or a configuration file.")
+
+def _add_launching(commands: Commands) -> None:
+    launching = add_command(commands, "launch", _launch, "Launch a run from a preset or a configuration file.")
     launching.add_argument("preset", nargs="?", help="Name of a preset.")
     launching.add_argument("--config", type=Path, help="JSON file with a configuration.")
     launching.add_argument("--arms", nargs="+", default=[], help="Algorithms to launch, as in starpo starpo_s.")
     launching.add_argument("--seeds", type=int, default=1, help="Number of seeds of each algorithm, 1 to 5.")
-    cloning = command("clone", _clone, "Launch a run like another, with some settings changed.")
+    cloning = add_command(commands, "clone", _clone, "Launch a run like another, with some settings changed.")
     cloning.add_argument("run")
     for added in (launching, cloning):
         added.add_argument(
@@ -104,14 +116,19 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--group", default="", help="Name of the group of runs.")
         added.add_argument("--watch", action="store_true", help="Wait until the run ends.")
         added.add_argument("--key", help="Idempotency key: a repeated request launches nothing.")
-    watching = command("watch", _watch, "Print the progress of a run until it ends.")
+
+
+def _add_steering(commands: Commands) -> None:
+    watching = add_command(commands, "watch", _watch, "Print the progress of a run until it ends.")
     watching.add_argument("run")
     for action in ("pause", "resume", "stop", "cancel"):
-        control = command(action, _control, f"{action.capitalize()} a run.")
+        control = add_command(commands, action, _control, f"{action.capitalize()} a run.")
         control.add_argument("run")
         control.set_defaults(action=action)
 
-    pushing = command("push", _push, "Send the journal of a run that is trained elsewhere.")
+
+def _add_push(commands: Commands) -> None:
+    pushing = add_command(commands, "push", _push, "Send the journal of a run that is trained elsewhere.")
     pushing.add_argument("folder", type=Path, help="Folder of the run, or its journal.jsonl.")
     pushing.add_argument(
         "--follow", action="store_true", help="Continue while the journal grows, until the run has ended."
@@ -122,9 +139,9 @@ def _parser() -> argparse.ArgumentParser:
     pushing.add_argument("--skip-bad-lines", action="store_true", help="Skip lines that cannot be read.")
     pushing.add_argument("--skip-bad-images", action="store_true", help="Skip images that are missing or refused.")
 
-    add_import_command(commands.add_parser("import", help="Import files of other trainers and evaluations as a run."))
 
-    exporting = command("export", _export, "Export a run's trajectories, metrics or configuration.")
+def _add_output(commands: Commands) -> None:
+    exporting = add_command(commands, "export", _export, "Export a run's trajectories, metrics or configuration.")
     exporting.add_argument("run")
     exporting.add_argument(
         "what",
@@ -135,13 +152,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     exporting.add_argument("--out", type=Path, help="File to write; default: standard output.")
 
-    sharing = command("share", _share, "Create a link that shows a trajectory to anyone who has it.")
+    sharing = add_command(commands, "share", _share, "Create a link that shows a trajectory to anyone who has it.")
     sharing.add_argument("trajectory")
     sharing.add_argument("--turn", type=int, help="Turn at which the player opens, counted from 0.")
-    revoking = command("revoke", _revoke, "Revoke a share link.")
+    revoking = add_command(commands, "revoke", _revoke, "Revoke a share link.")
     revoking.add_argument("link", help="Address of the link, or its last part.")
-    add_study_commands(commands.add_parser("study", help="Launch, steer and export studies."))
-    return parser
 
 
 def _me(client: Client, args: argparse.Namespace) -> None:

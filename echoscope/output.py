@@ -5,20 +5,35 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pydantic import BaseModel
 
 from echoscope.errors import EchoscopeError
+
+if TYPE_CHECKING:
+    from echoscope.client import Client
 
 YAML_ADVICE = (
     "Convert it where PyYAML is installed: python -c 'import json, sys, yaml; "
     "json.dump(yaml.safe_load(sys.stdin), sys.stdout)' < FILE.yaml > FILE.json. To launch a run like another one of "
     "the site, no file is needed: echoscope clone RUN."
 )
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    act: Callable[[Client, argparse.Namespace], None],
+    help: str,
+) -> argparse.ArgumentParser:
+    """Add a command that sends requests. Returns its parser."""
+    added = commands.add_parser(name, help=help, description=help)
+    added.set_defaults(act=act)
+    return added
 
 
 def print_answer(args: argparse.Namespace, answer: BaseModel, text: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echoscope import models
 from echoscope.errors import EchoscopeError
-from echoscope.output import output, parse_changes, parse_value, print_answer
+from echoscope.output import add_command, output, parse_changes, parse_value, print_answer
 
 if TYPE_CHECKING:
     from echoscope.client import Client
@@ -21,20 +21,28 @@ RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})(?::(log))?")
 
 def add_study_commands(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `study` to its parser."""
-    actions = parser.add_subparsers(required=True, metavar="ACTION")
-
-    def action(name: str, act: Callable[[Client, argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
-        added = actions.add_parser(name, help=help, description=help)
-        added.set_defaults(act=act)
-        return added
-
+    action = partial(add_command, parser.add_subparsers(required=True, metavar="ACTION"))
     listing = action("list", _list, "List studies, newest first.")
     listing.add_argument("--state", choices=("running", "paused", "cancelled", "finished"))
     listing.add_argument("--text", help="Part of the title.")
     listing.add_argument("--limit", type=int, default=30, help="Maximum number of studies (default 30; 0 = all).")
     action("show", _show, "Show a study with its arms and verdicts.").add_argument("study")
+    _add_launch_options(action("launch", _launch, "Launch a study of the paper, a grid or a search."))
+    for name in ("pause", "resume", "cancel", "undo-cancel"):
+        steering = action(name, _control, f"{name.capitalize()} a study with all of its runs.")
+        steering.add_argument("study")
+        steering.set_defaults(action=name)
+    sharing = action("share", _share, "Set who can read a study.")
+    sharing.add_argument("study")
+    sharing.add_argument("--team-only", action="store_true", help="Only the team; default: anyone with the link.")
+    sharing.add_argument("--with-runs", action="store_true", help="Its runs as well.")
+    exporting = action("export", _export, "Export a study.")
+    exporting.add_argument("study")
+    exporting.add_argument("what", choices=("markdown", "svg", "csv"), nargs="?", default="markdown")
+    exporting.add_argument("--out", type=Path, help="File to write; default: standard output.")
 
-    launching = action("launch", _launch, "Launch a study of the paper, a grid or a search.")
+
+def _add_launch_options(launching: argparse.ArgumentParser) -> None:
     launching.add_argument("study", nargs="?", default="", help="Study of the paper, as in figure-9.")
     launching.add_argument("--scale", choices=("smoke", "pocket", "paper"), default="pocket")
     launching.add_argument("--preset", help="Of a grid or a search: preset that the arms have in common.")
@@ -62,19 +70,6 @@ def add_study_commands(parser: argparse.ArgumentParser) -> None:
     launching.add_argument("--queue", help="Device class, as in cpu or gpu.")
     launching.add_argument("--priority", choices=("low", "normal", "high"), default="normal")
     launching.add_argument("--key", help="Idempotency key: a repeated request launches nothing.")
-
-    for name in ("pause", "resume", "cancel", "undo-cancel"):
-        steering = action(name, _control, f"{name.capitalize()} a study with all of its runs.")
-        steering.add_argument("study")
-        steering.set_defaults(action=name)
-    sharing = action("share", _share, "Set who can read a study.")
-    sharing.add_argument("study")
-    sharing.add_argument("--team-only", action="store_true", help="The team alone; default: anyone with the link.")
-    sharing.add_argument("--with-runs", action="store_true", help="Its runs as well.")
-    exporting = action("export", _export, "Export a study.")
-    exporting.add_argument("study")
-    exporting.add_argument("what", choices=("markdown", "svg", "csv"), nargs="?", default="markdown")
-    exporting.add_argument("--out", type=Path, help="File to write; default: standard output.")
 
 
 def _list(client: Client, args: argparse.Namespace) -> None:
