@@ -272,8 +272,22 @@ class RunConfig(Section):
         return value.strip()
 
     @model_validator(mode="after")
-    def check_combinations(self) -> Self:  # noqa: C901 - a check for each pair of settings
+    def check_combinations(self) -> Self:
         """Check settings that exclude or require each other."""
+        self._check_groups()
+        self._check_sampling()
+        if self.rollout.max_staleness and self.kind == "train":
+            self._check_staleness()
+        self._check_actors()
+        self._check_kind()
+        self._check_environments()
+        if self.echo_trap.action == "rewind":
+            for times in range(1, self.echo_trap.max_rewinds + 1):
+                self.after_rewinds(times)
+        return self
+
+    def _check_groups(self) -> None:
+        """Check that groups and rewards are those that the algorithm needs."""
         a = self.algorithm
         if a.needs_groups and self.rollout.group_size < 2:
             raise ValueError(
@@ -288,6 +302,9 @@ class RunConfig(Section):
             raise ValueError("a filter on the reward spread needs groups of at least 2: raise rollout.group_size")
         if a.reward_position == "outcome" and a.estimator in ("bi_level_gae", "gigpo"):
             raise ValueError(f"{a.estimator} assigns credit per turn: algorithm.reward_position must be 'turn'")
+
+    def _check_sampling(self) -> None:
+        """Check that the engine can sample with these settings."""
         if self.engine.foreign and max(self.rollout.temperature, self.evaluation.temperature) > 2:
             raise ValueError(
                 "vLLM samples at temperatures up to 2: lower rollout.temperature and evaluation.temperature, or set "
@@ -298,8 +315,9 @@ class RunConfig(Section):
                 f"vLLM reports no log-probabilities with the temperature but without the token filters applied: with "
                 f"{self.rollout.biased[0]} set, rollout.temperature must be 1 or engine.name 'transformers'"
             )
-        if self.rollout.max_staleness and self.kind == "train":
-            self._check_staleness()
+
+    def _check_actors(self) -> None:
+        """Check that the engine can sample in rollout actors."""
         if self.engine.name == "server" and self.cluster.rollout_actors:
             raise ValueError(
                 "engine.name is 'server': the servers sample already outside of the trainer's process. Set "
@@ -307,6 +325,9 @@ class RunConfig(Section):
             )
         if self.cluster.rollout_actors and self.policy.device != "cpu":
             self.engine.check_gpus(self.cluster.rollout_reservation.gpus)
+
+    def _check_kind(self) -> None:
+        """Check that a run of this kind can have these settings."""
         if self.kind == "evaluate" and self.evaluation.prompts == 0:
             raise ValueError("a run of kind evaluate needs evaluation.prompts of at least 1")
         if self.hosted.url and self.kind != "evaluate":
@@ -316,6 +337,9 @@ class RunConfig(Section):
                 "rollout.tool_calls is 'native', which only hosted models can do: set kind to evaluate and hosted.url, "
                 "or choose 'auto', the format of the model's chat template"
             )
+
+    def _check_environments(self) -> None:
+        """Check that no environment is named twice for the same purpose."""
         for entry in self.sft.mix:
             if entry.name in self.environment.names:
                 raise ValueError(
@@ -325,10 +349,6 @@ class RunConfig(Section):
         for name in self.environment.names:
             if name in self.evaluation.suites:
                 raise ValueError(f"evaluation.suites names {name}, in which the run is evaluated anyway")
-        if self.echo_trap.action == "rewind":
-            for times in range(1, self.echo_trap.max_rewinds + 1):
-                self.after_rewinds(times)
-        return self
 
     def _check_staleness(self) -> None:
         """Raise ValueError if rollouts cannot be played during the update, or would not be corrected for it."""

@@ -86,25 +86,7 @@ def _iterate(
         iteration = progress.iteration + 1
         with timer.phase("rollout"):
             trajectories = rollouts.play(iteration)
-        complete = rollouts.complete(trajectories)
-        selection = select_batch(complete, config.algorithm)
-        session.journal.write(GroupsScored(iteration=iteration, groups=selection.scores))
-        batch = make_batch(selection, pad_id, config.algorithm) if selection.teaches else None
-        with timer.phase("update"):
-            report = session.reporter.watch_update(iteration)
-            learners.report_to(rollouts.ahead.pumping(report) if rollouts.ahead else report)
-            metrics = _rollout_metrics(session, trajectories, complete, selection, learners)
-            metrics |= staleness(complete, learners.version) if rollouts.ahead else {}
-            metrics |= sampling_metrics(rollouts.rounds, selection.scores) if rollouts.resamples else {}
-            if batch is None:
-                metrics |= _skip(session, selection, iteration, complete, metrics)
-            else:
-                metrics |= learners.update(batch, iteration)
-                rollouts.update_weights(learners)
-        progress.skipped_updates = progress.skipped_updates + 1 if batch is None else 0
-        advantages = None if batch is None else learners.advantages
-        session.journal.write(*rollouts.recorder.learned(trajectories, selection.kept, batch, advantages))
-        metrics |= rollouts.ahead.pool.usage() if rollouts.ahead else {}
+        metrics = _learn(session, pad_id, learners, rollouts, iteration, trajectories)
         alarm = _record(session, trap, iteration, trajectories, metrics)
         collapsed = alarm is not None and alarm.state == "trapped"
         if collapsed and checkpointer.may_rewind():
@@ -123,6 +105,38 @@ def _iterate(
             message = f"Stopped by the Echo Trap detector after iteration {progress.iteration}{rewinds}."
             return session.finish("echo_trap", message)
     return session.finish("completed", f"All {config.iterations} iterations are done.")
+
+
+def _learn(
+    session: RunSession,
+    pad_id: int,
+    learners: LearnerGroup,
+    rollouts: RolloutStage,
+    iteration: int,
+    trajectories: list[Trajectory],
+) -> dict[str, float]:
+    """Update the policy with these trajectories, unless they teach nothing. Returns the metrics of the iteration."""
+    config, progress = session.config, session.progress
+    complete = rollouts.complete(trajectories)
+    selection = select_batch(complete, config.algorithm)
+    session.journal.write(GroupsScored(iteration=iteration, groups=selection.scores))
+    batch = make_batch(selection, pad_id, config.algorithm) if selection.teaches else None
+    with session.timer.phase("update"):
+        report = session.reporter.watch_update(iteration)
+        learners.report_to(rollouts.ahead.pumping(report) if rollouts.ahead else report)
+        metrics = _rollout_metrics(session, trajectories, complete, selection, learners)
+        metrics |= staleness(complete, learners.version) if rollouts.ahead else {}
+        metrics |= sampling_metrics(rollouts.rounds, selection.scores) if rollouts.resamples else {}
+        if batch is None:
+            metrics |= _skip(session, selection, iteration, complete, metrics)
+        else:
+            metrics |= learners.update(batch, iteration)
+            rollouts.update_weights(learners)
+    progress.skipped_updates = progress.skipped_updates + 1 if batch is None else 0
+    advantages = None if batch is None else learners.advantages
+    session.journal.write(*rollouts.recorder.learned(trajectories, selection.kept, batch, advantages))
+    metrics |= rollouts.ahead.pool.usage() if rollouts.ahead else {}
+    return metrics
 
 
 def _skip(
