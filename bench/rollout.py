@@ -21,7 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,19 +138,41 @@ def read_model(options: argparse.Namespace, folder: Path) -> tuple[Any, Path]:
     return model, folder
 
 
+def make_work(options: argparse.Namespace, vocabulary: int) -> dict[str, Work]:
+    """Return the rollouts to play, by name."""
+    return {
+        f"{options.trajectories} × {options.turns} turns, {name}": make(
+            options.trajectories, options.turns, GROUP, vocabulary, lengths
+        )
+        for name, lengths in LENGTHS.items()
+    }
+
+
+def play_rounds(contests: Sequence[RolloutComparison], rounds: int) -> None:
+    """Play all contests in turn, once more than this number of rounds: the first is not counted."""
+    for number in range(rounds + 1):
+        for contest in contests:
+            contest.play()
+            took = ", ".join(f"{name} {seconds[-1]:.1f} s" for name, seconds in contest.clock.items())
+            print(f"round {number} of {rounds}: {contest.name}: {took}", file=sys.stderr, flush=True)
+
+
+def print_table(contests: Sequence[RolloutComparison], missing: str) -> None:
+    """Print a row per contest and peer. `missing`: reason why vLLM could not be installed."""
+    print("| work | ours | peer | theirs | ratio | by processor time | aim |")
+    print("| --- | ---: | --- | ---: | ---: | ---: | --- |")
+    print("\n".join(row for contest in contests for row in contest.rows()))
+    if missing:
+        print(f"| – | – | {VLLM} | {missing} | | | |")
+
+
 def main() -> int:
     options = read_options()
     torch.set_num_threads(options.threads)
     host = machine.describe()
     with ExitStack() as stack:
         model, folder = read_model(options, Path(stack.enter_context(tempfile.TemporaryDirectory())))
-        vocabulary = model.get_input_embeddings().num_embeddings
-        work = {
-            f"{options.trajectories} × {options.turns} turns, {name}": make(
-                options.trajectories, options.turns, GROUP, vocabulary, lengths
-            )
-            for name, lengths in LENGTHS.items()
-        }
+        work = make_work(options, model.get_input_embeddings().num_embeddings)
         contenders = {
             OURS: RolloutContender(OurSampler(model).play, time.process_time),
             GENERATE: RolloutContender(Generate(model).play, time.process_time),
@@ -165,20 +187,12 @@ def main() -> int:
         except NotInstallable as reason:
             missing = str(reason)
         contests = [RolloutComparison(name, rollouts, contenders) for name, rollouts in work.items()]
-        for number in range(options.rounds + 1):
-            for contest in contests:
-                contest.play()
-                took = ", ".join(f"{name} {seconds[-1]:.1f} s" for name, seconds in contest.clock.items())
-                print(f"round {number} of {options.rounds}: {contest.name}: {took}", file=sys.stderr, flush=True)
+        play_rounds(contests, options.rounds)
     model_text = options.shape or options.model.name
     print(host, ", ".join(versions), sep="\n")
     print(f"{model_text}, {options.dtype} on {options.device}, {options.threads} threads.")
     print(f"Medians of {options.rounds} rounds; load after them {os.getloadavg()[0]:.1f}.\n")
-    print("| work | ours | peer | theirs | ratio | by processor time | aim |")
-    print("| --- | ---: | --- | ---: | ---: | ---: | --- |")
-    print("\n".join(row for contest in contests for row in contest.rows()))
-    if missing:
-        print(f"| – | – | {VLLM} | {missing} | | | |")
+    print_table(contests, missing)
     if options.json:
         figures = {"machine": host, "versions": versions, "model": model_text, "rounds": options.rounds}
         figures |= {"threads": options.threads, "device": options.device, "dtype": options.dtype, "missing": missing}

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.webapp.conftest import People
+    from tests.webapp.full_site_fixture import FullSite
+    from webapp.teams.models import User
 
 
 @dataclass(frozen=True)
@@ -40,20 +46,13 @@ class Site:
 def build() -> Site:
     """Fill an empty database. Django must be set up."""
     from django.conf import settings
-    from django.test import Client
 
-    from tests.webapp.conftest import People
+    from tests.webapp.conftest import People, create_run
     from tests.webapp.full_site_fixture import create_full_site
-    from tests.webapp.page_requests import play
-    from trainer.config.run import RunConfig
-    from webapp.annotations.actions import do_comment, do_tag
     from webapp.core.publisher import publisher
-    from webapp.notifications.models import Rule
-    from webapp.notifications.rule_actions import do_create_rule
     from webapp.runs.models import Run
     from webapp.teams.actions import do_create_team, do_create_token, do_create_user, do_set_role
     from webapp.teams.models import Membership
-    from webapp.trajectories.models import Trajectory
 
     canary = f"canary{secrets.token_hex(6)}"
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -61,44 +60,49 @@ def build() -> Site:
     team = do_create_team("Agents", owner)
     do_set_role(team, viewer, Membership.Role.VIEWER)
     elsewhere = do_create_team("Elsewhere", outsider)
-
-    def create_run(title: str) -> Run:
-        config = RunConfig(iterations=4)
-        config.rollout.groups, config.rollout.group_size = 2, 2
-        return Run.objects.create(
-            team=team,
-            author=owner,
-            title=title,
-            config=config.model_dump(mode="json"),
-            environment="Sokoban",
-            iterations=4,
-        )
-
-    full = create_full_site(People(team, owner, viewer, outsider), create_run("Trial"))
+    people = People(team, owner, viewer, outsider)
+    full = create_full_site(people, create_run(people))
     Run.objects.filter(pk=full.run.pk).update(visibility=Run.Visibility.LINK)
-    hidden = play(create_run(f"Plan {canary}"), finished=1)
-    Run.objects.filter(pk=hidden.pk).update(tags=[canary], failure=f"Failed: {canary}", log_tail=canary)
-    trajectory = Trajectory.objects.filter(run=hidden).order_by("-turn_count", "pk")[0]
-    comment = do_comment(trajectory, owner, f"We keep {canary} among us.", 0)
-    do_tag(trajectory, owner, canary)
-    rule = do_create_rule(
-        team,
-        owner,
-        name=canary,
-        events=[Rule.Event.FAILED],
-        channel=Rule.Channel.EMAIL,
-        addresses=[f"{canary}@example.org"],
-    )
+    secret = _create_secrets(people, full, canary)
     tokens = {
         "member's token": do_create_token(team, full.member, canary, ["read", "write"])[1],
         "read-only token": do_create_token(team, viewer, "reads", ["read"])[1],
         "token of another team": do_create_token(elsewhere, outsider, "foreign", ["read", "write"])[1],
     }
-    cookies = {"anonymous": ""}
-    for name, user in (("admin", owner), ("member", full.member), ("viewer", viewer), ("outsider", outsider)):
-        client = Client()
-        client.force_login(user)
-        cookies[name] = client.cookies[settings.SESSION_COOKIE_NAME].value
+    publisher().flush()
+    return Site(
+        known=full.known,
+        secret=secret,
+        cookies=_log_in({"admin": owner, "member": full.member, "viewer": viewer, "outsider": outsider}),
+        tokens=tokens,
+        canary=canary,
+        outside=("anonymous", "outsider", "token of another team"),
+    )
+
+
+def _create_secrets(people: People, full: FullSite, canary: str) -> dict[str, Any]:
+    """Create objects that contain the canary and that no share link shows. Returns their arguments of URLs."""
+    from tests.webapp.conftest import create_run
+    from tests.webapp.page_requests import play
+    from webapp.annotations.actions import do_comment, do_tag
+    from webapp.notifications.models import Rule
+    from webapp.notifications.rule_actions import do_create_rule
+    from webapp.runs.models import Run
+    from webapp.trajectories.models import Trajectory
+
+    hidden = play(create_run(people, f"Plan {canary}"), finished=1)
+    Run.objects.filter(pk=hidden.pk).update(tags=[canary], failure=f"Failed: {canary}", log_tail=canary)
+    trajectory = Trajectory.objects.filter(run=hidden).order_by("-turn_count", "pk")[0]
+    comment = do_comment(trajectory, people.owner, f"We keep {canary} among us.", 0)
+    do_tag(trajectory, people.owner, canary)
+    rule = do_create_rule(
+        people.team,
+        people.owner,
+        name=canary,
+        events=[Rule.Event.FAILED],
+        channel=Rule.Channel.EMAIL,
+        addresses=[f"{canary}@example.org"],
+    )
     secret = dict(full.known)
     for name, value in full.known.items():
         if value == full.run.slug:

@@ -77,7 +77,7 @@ def run(request: pytest.FixtureRequest, people: People) -> Run:
     """A queued run without a message to the workers, or the module's if the test requests a fixture with it."""
     if "module_run" in request.fixturenames:
         return Run.objects.get(pk=request.getfixturevalue("module_run").pk)
-    return _create_run(people)
+    return create_run(people)
 
 
 @cache
@@ -87,11 +87,12 @@ def _config() -> dict[str, Any]:
     return config.model_dump(mode="json")
 
 
-def _create_run(people: People) -> Run:
+def create_run(people: People, title: str = "Trial") -> Run:
+    """A queued run of the team, by its owner."""
     return Run.objects.create(
         team=people.team,
         author=people.owner,
-        title="Trial",
+        title=title,
         config=deepcopy(_config()),
         environment="Sokoban",
         iterations=4,
@@ -118,7 +119,7 @@ def module_people(
 @pytest.fixture(scope="module")
 def module_run(module_people: People) -> Run:
     """A queued run of a module."""
-    return _create_run(module_people)
+    return create_run(module_people)
 
 
 @pytest.fixture
