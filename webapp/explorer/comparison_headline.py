@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from webapp.core import formatting
 from webapp.explorer.compare import Side, unequal_words
 from webapp.explorer.success_difference import Rate, difference
-from webapp.runs.models import Evaluation
 
 
 def headline(sides: Sequence[Side]) -> str:
@@ -21,12 +20,8 @@ def headline(sides: Sequence[Side]) -> str:
     results = [side.result for side in sides if side.result]
     if len(sides) != 2 or len(results) != 2 or results[0].suite != results[1].suite or unequal_words(sides):
         return ""
-    change = difference(_rate(results[0]), _rate(results[1]))
+    change = difference(Rate.measured(results[0]), Rate.measured(results[1]))
     low, high = formatting.points(change.low), formatting.points(change.high)
     interval = f"{formatting.points(change.value)} points for B, 95% interval {low} to {high}"
     better = {1: "B is better", -1: "A is better", 0: "No clear difference"}[change.direction]
     return f"{better}: {interval}."
-
-
-def _rate(result: Evaluation) -> Rate:
-    return Rate(result.success, result.success_low, result.success_high)

@@ -15,6 +15,7 @@ from django.db import connection
 
 from trainer.metrics.charts import Band, stream
 from webapp.core import formatting
+from webapp.core.spacing import evenly
 from webapp.trajectories.models import Group
 
 MAX_ITERATIONS = 120
@@ -125,14 +126,6 @@ def echo_meter(run_id: int) -> EchoMeter | None:
         return None
     counted = list(_counted(run_id, evenly(numbers, MAX_ITERATIONS)))
     return EchoMeter(counted) if counted else None
-
-
-def evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` of the numbers, evenly spaced, with the first and the last one."""
-    if len(numbers) <= most:
-        return list(numbers)
-    last = len(numbers) - 1
-    return [numbers[round(index * last / (most - 1))] for index in range(most)]
 
 
 def _counted(run_id: int, iterations: Sequence[int]) -> Iterator[IterationThoughts]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.metrics import charts
+from webapp.core.spacing import evenly
 from webapp.explorer.run_result import Gain, PuzzleKey, PuzzlePlay, gain, plays_of
 from webapp.runs.models import Evaluation, MetricPoint, Run
 
@@ -102,16 +103,10 @@ def make_frames(
     ]
 
 
-def thin_out(iterations: Sequence[int], most: int = MAX_FRAMES) -> set[int]:
-    """Return at most `most` of the iterations, evenly spread, with the first and the last."""
-    last = len(iterations) - 1
-    return {iterations[round(at * last / (most - 1))] for at in range(most)} if last >= most else set(iterations)
-
-
 def load_history(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHistory:
     """Load the history of one suite, given its evaluations by iteration. Two queries."""
     suite = evaluations[0].suite
-    plays = plays_of(run, suite, thin_out([evaluation.iteration for evaluation in evaluations]))
+    plays = plays_of(run, suite, set(evenly([evaluation.iteration for evaluation in evaluations], MAX_FRAMES)))
     keys = sorted({key for played in plays.values() for key in played})[:MAX_PUZZLES]
     newest: dict[PuzzleKey, str] = {}
     for iteration in sorted(plays):

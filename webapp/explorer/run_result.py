@@ -178,18 +178,14 @@ def gain(
     """
     keys = sorted(before)
     if not keys or before.keys() != after.keys() or not len(keys) == first.prompts == last.prompts:
-        apart = difference(_rate(first), _rate(last))
+        apart = difference(Rate.measured(first), Rate.measured(last))
         return Gain(first, last, first.success, last.success, apart, paired=False)
     was, is_ = [before[key].solved for key in keys], [after[key].solved for key in keys]
     if first.samples == last.samples == 1:
         paired = paired_difference([share == 1 for share in was], [share == 1 for share in is_])
         return Gain(first, last, fmean(was), fmean(is_), paired, paired=True)
-    paired = difference(_rate(first), _rate(last), correlation(was, is_))
+    paired = difference(Rate.measured(first), Rate.measured(last), correlation(was, is_))
     return Gain(first, last, first.success, last.success, paired, paired=True)
-
-
-def _rate(evaluation: Evaluation) -> Rate:
-    return Rate(evaluation.success, evaluation.success_low, evaluation.success_high)
 
 
 def wall(before: Mapping[PuzzleKey, PuzzlePlay], after: Mapping[PuzzleKey, PuzzlePlay]) -> list[WallSection]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.webapp.page_requests import Visitors, assert_private, play, who
 from trainer.metrics.charts import Band, stream
-from webapp.explorer.echo_meter import MAX_BANDS, MAX_ITERATIONS, EchoMeter, echo_meter, evenly
+from webapp.explorer.echo_meter import MAX_BANDS, EchoMeter, echo_meter
 from webapp.runs.models import Run
 from webapp.trajectories.models import Turn
 
@@ -66,15 +64,6 @@ def test_a_run_without_thoughts_has_no_meter(run: Run, who: Visitors) -> None:
     play(run, finished=1)
     write_thoughts(run, 1, [""])
     assert echo_meter(run.pk) is None
-
-
-@given(st.integers(1, 5000))
-def test_a_long_run_is_sampled_evenly(length: int) -> None:
-    chosen = evenly(range(1, length + 1), MAX_ITERATIONS)
-    assert (chosen[0], chosen[-1], len(chosen)) == (1, length, min(length, MAX_ITERATIONS))
-    assert chosen == sorted(set(chosen))
-    steps = [later - earlier for earlier, later in pairwise(chosen)]
-    assert not steps or max(steps) - min(steps) <= 1
 
 
 @given(st.lists(st.lists(st.floats(0, 0.2), min_size=3, max_size=3), max_size=MAX_BANDS))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-
 from django.utils import timezone
 
 from tests.webapp.conftest import run
 from tests.webapp.explorer.scripted_run import story, write_story
 from webapp.explorer.evaluation_history import (
-    MAX_FRAMES,
     EvaluationFrame,
     ReferenceLevel,
     load_history,
     make_frames,
-    thin_out,
 )
 from webapp.explorer.run_result import PuzzlePlay
 from webapp.runs.models import Evaluation, MetricPoint, Run
@@ -30,15 +26,6 @@ def test_a_frame_has_a_sign_for_each_puzzle_and_a_gap_where_it_was_not_played() 
         0: {first: PuzzlePlay(0.5, "a")},
     }
     assert make_frames(plays, [first, second]) == [EvaluationFrame(0, "1–"), EvaluationFrame(8, "10")]
-
-
-def test_many_evaluations_are_thinned_out_evenly_with_both_ends() -> None:
-    few, many = list(range(0, 80, 8)), list(range(0, 2000, 4))
-    assert thin_out(few) == set(few)
-    kept = sorted(thin_out(many))
-    assert (len(kept), kept[0], kept[-1]) == (MAX_FRAMES, 0, many[-1])
-    gaps = {after - before for before, after in itertools.pairwise(kept)}
-    assert max(gaps) - min(gaps) <= 4
 
 
 def test_the_history_of_a_suite_is_read_from_its_evaluations_and_attempts(run: Run) -> None:
