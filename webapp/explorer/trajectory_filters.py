@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -161,43 +161,34 @@ def filter_trajectories(runs: Run | QuerySet[Run], filters: Filters) -> Trajecto
     return result
 
 
-def _conditions(filters: Filters) -> list[Q]:  # noqa: C901 - a condition for each filter
-    columns = {
-        "iteration": "iteration",
-        "iteration_min": "iteration__gte",
-        "iteration_max": "iteration__lte",
-        "split": "split",
-        "environment": "group__environment",
-        "suite": "group__suite",
-        "group": "group__number",
-        "reward_min": "total_reward__gte",
-        "reward_max": "total_reward__lte",
-        "turns_min": "turn_count__gte",
-        "turns_max": "turn_count__lte",
-        "actions_min": "action_count__gte",
-        "actions_max": "action_count__lte",
-        "tokens_min": "token_count__gte",
-        "tokens_max": "token_count__lte",
-        "reason": "end_reason",
-        "kept": "group__kept",
-    }
+_COLUMNS = {
+    "iteration": "iteration",
+    "iteration_min": "iteration__gte",
+    "iteration_max": "iteration__lte",
+    "split": "split",
+    "environment": "group__environment",
+    "suite": "group__suite",
+    "group": "group__number",
+    "reward_min": "total_reward__gte",
+    "reward_max": "total_reward__lte",
+    "turns_min": "turn_count__gte",
+    "turns_max": "turn_count__lte",
+    "actions_min": "action_count__gte",
+    "actions_max": "action_count__lte",
+    "tokens_min": "token_count__gte",
+    "tokens_max": "token_count__lte",
+    "reason": "end_reason",
+    "kept": "group__kept",
+}
+"""Filters that compare with a column, and its look-up."""
+
+
+def _conditions(filters: Filters) -> list[Q]:
     active = filters.active()
-    conditions = [Q(**{column: active[name]}) for name, column in columns.items() if name in active]
+    conditions = [Q(**{column: active[name]}) for name, column in _COLUMNS.items() if name in active]
     if filters.reward_min is not None or filters.reward_max is not None:
         conditions.append(Q(rewarded=True))
-    if filters.outcome is not None:
-        conditions.append(_OUTCOME[filters.outcome])
-    if filters.success is not None:
-        conditions.append(Q(status=Trajectory.Status.SUCCESS if filters.success else Trajectory.Status.FAILED))
-    if filters.break_turn is not None:
-        conditions.append(Q(lost_turn=filters.break_turn - 1))
-    if filters.mistake_turn is not None:
-        conditions.append(Q(first_mistake_turn=filters.mistake_turn - 1))
-    if filters.mark is not None:
-        conditions.append(MARK_CONDITIONS[filters.mark])
-    if filters.false_claim_kinds is not None:
-        some = ~Q(false_claim_kinds=[])  # follows from the other; the index, which leaves out the empty ones, needs it
-        conditions.append(Q(some, false_claim_kinds__overlap=list(filters.false_claim_kinds)))
+    conditions += [condition(active[name]) for name, condition in _CONDITIONS.items() if name in active]
     if filters.truth_min is not None or filters.truth_max is not None:
         conditions += _truth(filters.truth_min, filters.truth_max)
     if filters.format is not None:
@@ -261,6 +252,22 @@ _OUTCOME = {
     "playing": Q(status=Trajectory.Status.PLAYING),
     "waiting": Q(status=Trajectory.Status.WAITING),
 }
+
+
+_CONDITIONS: dict[str, Callable[[Any], Q]] = {
+    "outcome": _OUTCOME.__getitem__,
+    "success": _success,
+    "break_turn": lambda turn: Q(lost_turn=turn - 1),
+    "mistake_turn": lambda turn: Q(first_mistake_turn=turn - 1),
+    "mark": MARK_CONDITIONS.__getitem__,
+    "false_claim_kinds": _false_claim_kinds,
+    "format": lambda format: Q(format_error=format == "broken"),
+    "claims": CLAIM_CONDITIONS.__getitem__,
+    "text": _text,
+    "starred": lambda wanted: starred() if wanted else ~starred(),
+    "tag": tagged,
+}
+"""Filters with a condition of their own, made of the value."""
 
 
 def search(text: str) -> SearchQuery:
