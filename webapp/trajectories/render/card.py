@@ -246,19 +246,14 @@ def _actions(
             write(draw, (x, bottom - high * 0.32), "…", size, LIGHT["soft"])
             break
         here, done = number == position.action, number <= position.action
-        illegal, ignored = record["status"] == "illegal", record["status"] == "ignored"
         wrong = LIGHT[COLOURS[mark["kind"]]] if mark else ""
-        edge = wrong or (
-            LIGHT["accent"] if here else LIGHT["bad"] if illegal else LIGHT["line_strong"] if done else LIGHT["line"]
-        )
-        ink = LIGHT["bad"] if illegal else LIGHT["soft"] if ignored or not done else INK
-        fill = LIGHT["floor"] if done and not (illegal or ignored) else LIGHT["panel"]
+        ink, edge, fill = _chip_colours(record["status"], here=here, done=done)
         line = max(1, point // 7) if here else max(1, point // 14)
-        draw.rounded_rectangle((x, top, x + wide, bottom - 1), point * 0.35, fill, edge, line)
+        draw.rounded_rectangle((x, top, x + wide, bottom - 1), point * 0.35, fill, wrong or edge, line)
         after = x + point * 0.6 + write(draw, (x + point * 0.6, bottom - high * 0.34), name, size, ink)
         if glyph:
             write(draw, (after, bottom - high * 0.34), glyph, size, wrong, bold=0.03)
-        if illegal or ignored:
+        if record["status"] in ("illegal", "ignored"):
             draw.line(
                 (x + point * 0.5, bottom - high * 0.52, x + wide - point * 0.5, bottom - high * 0.52),
                 ink,
@@ -266,3 +261,13 @@ def _actions(
             )
         x += wide + point * 0.35
     return top - point * 0.4
+
+
+def _chip_colours(status: str, *, here: bool, done: bool) -> tuple[str, str, str]:
+    """Return the colours of an action's text, edge and area. `here`: the position's last; `done`: it was played."""
+    if status == "illegal":
+        return LIGHT["bad"], LIGHT["accent" if here else "bad"], LIGHT["panel"]
+    edge = LIGHT["accent" if here else "line_strong" if done else "line"]
+    if status == "ignored" or not done:
+        return LIGHT["soft"], edge, LIGHT["panel"]
+    return INK, edge, LIGHT["floor"]
