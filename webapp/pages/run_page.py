@@ -22,12 +22,11 @@ from webapp.notifications.actions import is_following
 from webapp.pages.link_previews import run_preview
 from webapp.reports.models import Report
 from webapp.runs import public_texts, summaries
-from webapp.runs.access import may_delete
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
 from webapp.runs.run_colours import get_colour
 from webapp.studies.access import find_study_run
-from webapp.teams.access import role_in_team, signed_in
+from webapp.teams.access import may_delete, role_in_team, signed_in
 from webapp.teams.models import Membership
 from webapp.trajectories.sharing.share_links import open_shares
 
@@ -76,7 +75,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "state": now["state"],
             "writer": writer,
             "open_shares": open_shares(run) if writer and run.visibility == Run.Visibility.PRIVATE else 0,
-            "may_delete": may_delete(request.user, run),
+            "may_delete": may_delete(request.user, run.team_id, run.author_id),
             "undoable": _is_undoable(run),
             "undo_minutes": UNDO_TIME // timedelta(minutes=1),
             "notes": markdown.render(run.notes) if run.notes else "",

@@ -8,8 +8,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from webapp.reports.models import Report
-from webapp.teams.access import require_writer, role_in_team
-from webapp.teams.models import Membership, User
+from webapp.teams.access import may_delete, require_writer, role_in_team
+from webapp.teams.models import User
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -18,7 +18,7 @@ MISSING = "This report does not exist, or it belongs to a team you are not in."
 
 
 def get_report(user: User | AnonymousUser, slug: str) -> Report:
-    """The report of that slug if the user may read it, with its team and author. Raises Http404."""
+    """Return a report that the user may read, with its team and author. Raises Http404."""
     report = Report.objects.visible_to(user).select_related("team", "author").filter(slug=slug).first()
     if report is None:
         raise Http404(MISSING)
@@ -26,7 +26,7 @@ def get_report(user: User | AnonymousUser, slug: str) -> Report:
 
 
 def get_report_of_team(user: User | AnonymousUser, slug: str) -> Report:
-    """As get_report, but for members of its team only: a public report shows no versions. Raises Http404."""
+    """Return the report like `get_report`, but only for members of its team, who also see versions. Raises Http404."""
     report = get_report(user, slug)
     if role_in_team(user, report.team_id) is None:
         raise Http404(MISSING)
@@ -34,21 +34,15 @@ def get_report_of_team(user: User | AnonymousUser, slug: str) -> Report:
 
 
 def get_report_to_edit(user: User | AnonymousUser, slug: str) -> Report:
-    """The report, to change it. Raises Http404, or PermissionDenied for viewers."""
+    """Return a report that the user may edit. Raises Http404, or PermissionDenied for viewers."""
     report = get_report_of_team(user, slug)
     require_writer(user, report.team_id)
     return report
 
 
-def may_delete(user: User | AnonymousUser, report: Report) -> bool:
-    """Whether the user may delete the report: its author while a writer of the team, and the team's admins."""
-    role = role_in_team(user, report.team_id)
-    return role == Membership.Role.ADMIN or (role in Membership.WRITERS and report.author_id == user.pk)
-
-
 def get_report_to_delete(user: User | AnonymousUser, slug: str) -> Report:
-    """The report, to delete it. Raises Http404, or PermissionDenied for all others than may_delete."""
+    """Return a report that the user may delete. Raises Http404 or PermissionDenied."""
     report = get_report_of_team(user, slug)
-    if not may_delete(user, report):
+    if not may_delete(user, report.team_id, report.author_id):
         raise PermissionDenied("Only the author of this report and the admins of its team may delete it.")
     return report

@@ -13,7 +13,7 @@ from webapp.core import formatting
 from webapp.core.quotas import QuotaExceeded, is_reached, quota
 from webapp.reports.blocks import references
 from webapp.reports.models import MAX_TITLE_LENGTH, Report, Revision
-from webapp.reports.references import Reference, targets_of
+from webapp.reports.references import Reference, list_targets
 from webapp.runs.models import Run, readable_by
 from webapp.teams.audit import record
 from webapp.teams.models import AuditAction, Membership, Removal, Team, User
@@ -22,7 +22,7 @@ from webapp.trajectories.models import ShareLink, Trajectory
 
 
 class ReportRefused(ValueError):
-    """The report is invalid. The message gives the reason; `field` is where."""
+    """The report is invalid. The message gives the reason; `field` names the field."""
 
     def __init__(self, message: str, field: str = "body") -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class ReportRefused(ValueError):
 
 
 class EditConflict(Exception):
-    """Another save came first, and nothing was changed. `version` is the one that was saved meanwhile."""
+    """Somebody else saved the report meanwhile, as `version`; nothing was changed."""
 
     def __init__(self, last: Revision) -> None:
         self.version = last.number
@@ -49,7 +49,7 @@ def do_create_report(
     visibility: str = Report.Visibility.TEAM,
 ) -> Report:
     """Create a report. Raises ReportRefused or QuotaExceeded."""
-    title, body, found = _checked(title, body, hosts, visibility)
+    title, body, embeds = _checked(title, body, hosts, visibility)
     Team.objects.select_for_update().only("pk").get(pk=team.pk)
     if is_reached("REPORTS_PER_TEAM", Report._base_manager.filter(team=team).count()):
         raise QuotaExceeded(
@@ -57,7 +57,7 @@ def do_create_report(
             f"until they can no longer be brought back, {Report.UNDO_TIME.days} days later."
         )
     report = Report(team=team, author=author, visibility=visibility)
-    _save(report, author, title, body, found)
+    _save(report, author, title, body, embeds)
     _record(report, "created")
     return report
 
@@ -81,9 +81,9 @@ def do_edit_report(
 ) -> Report:
     """Save title and body, written from `version`, and `visibility` unless it is empty.
 
-    The same text again makes no revision. Raises EditConflict, ReportRefused or QuotaExceeded.
+    An unchanged text makes no revision. Raises EditConflict, ReportRefused or QuotaExceeded.
     """
-    title, body, found = _checked(title, body, hosts, visibility or report.visibility)
+    title, body, embeds = _checked(title, body, hosts, visibility or report.visibility)
     current = Report.objects.select_for_update().get(pk=report.pk)
     changed = (title, body) != (current.title, current.body)
     if changed and current.version != version:
@@ -94,7 +94,7 @@ def do_edit_report(
         _record(current, "visibility", visibility=visibility)
     if changed:
         current.version += 1
-        _save(current, editor, title, body, found, restored)
+        _save(current, editor, title, body, embeds, restored)
         _record(current, f"version {current.version}")
     return current
 
@@ -106,13 +106,13 @@ def do_restore_revision(report: Report, editor: User, number: int, hosts: Collec
 
 
 def do_delete_report(report: Report, by: User) -> Removal | None:
-    """Delete it. Returns what undoes it."""
+    """Delete the report. Returns the removal, which can be undone."""
     rows, name = Report.objects.filter(pk=report.pk), f"the report “{report.title}”"
     return do_remove(rows, team=report.team, by=by, name=name, role=Membership.Role.MEMBER)
 
 
 def _checked(title: str, body: str, hosts: Collection[str], visibility: str) -> tuple[str, str, list[Reference]]:
-    """Cleaned title and body, and what the body embeds. Raises ReportRefused or QuotaExceeded."""
+    """Return the cleaned title and body, and the embeds of the body. Raises ReportRefused or QuotaExceeded."""
     title = " ".join(title.replace("\0", "").split())
     body = body.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n").rstrip()
     if visibility not in Report.Visibility.values:
@@ -122,14 +122,14 @@ def _checked(title: str, body: str, hosts: Collection[str], visibility: str) -> 
     if len(title) > MAX_TITLE_LENGTH:
         raise ReportRefused(f"A title has at most {MAX_TITLE_LENGTH} characters; this one has {len(title):,}.", "title")
     check_length(body)
-    found = references(body, hosts)
+    embeds = references(body, hosts)
     most = quota("EMBEDS_PER_REPORT")
-    if 0 < most < len(found):
+    if 0 < most < len(embeds):
         raise QuotaExceeded(
-            f"A report has at most {formatting.plural(most, 'embed')}; this one has {len(found)}. Put some of the "
+            f"A report has at most {formatting.plural(most, 'embed')}; this one has {len(embeds)}. Put some of the "
             "addresses into a sentence: they become plain links."
         )
-    return title, body, found
+    return title, body, embeds
 
 
 def check_length(body: str) -> None:
@@ -142,9 +142,9 @@ def check_length(body: str) -> None:
 
 
 def _save(
-    report: Report, editor: User, title: str, body: str, found: Collection[Reference], restored: int | None = None
+    report: Report, editor: User, title: str, body: str, embeds: Collection[Reference], restored: int | None = None
 ) -> None:
-    """Save title and body as the revision with the report's number, and the runs and trajectories that they embed."""
+    """Save title and body as the revision with the report's number, and link the embedded runs and trajectories."""
     now = timezone.now()
     report.title, report.body, report.edited_at = title, body, now
     report.save()
@@ -157,16 +157,16 @@ def _save(
         restored=restored,
         created_at=now,
     )
-    if kept := quota("REVISIONS_PER_REPORT"):
-        Revision.objects.filter(report=report, number__lte=report.version - kept).delete()
-    # Of other teams, it mentions runs that its editor may see or that an earlier editor saw.
-    slugs, played, tokens = targets_of(found)
-    before = set(report.runs.values_list("pk", flat=True))
-    known = Run.objects.filter(readable_by(editor) | Q(team=report.team_id) | Q(pk__in=before))
+    if limit := quota("REVISIONS_PER_REPORT"):
+        Revision.objects.filter(report=report, number__lte=report.version - limit).delete()
+    # A report mentions runs of other teams only if this or an earlier editor may see them.
+    slugs, played, tokens = list_targets(embeds)
+    mentioned = set(report.runs.values_list("pk", flat=True))
+    known = Run.objects.filter(readable_by(editor) | Q(team=report.team_id) | Q(pk__in=mentioned))
     runs = set(known.filter(slug__in=slugs).values_list("pk", flat=True))
     embedded = Trajectory.objects.filter(slug__in=played, run__in=known.values("pk"))
-    found_in = list(embedded.values_list("pk", "run_id", "run__team_id"))
+    played_runs = list(embedded.values_list("pk", "run_id", "run__team_id"))
     links = ShareLink.objects.open(timezone.now()).filter(token__in=tokens)
-    found_in += links.values_list("trajectory_id", "trajectory__run_id", "trajectory__run__team_id")
-    report.runs.set(runs | {run for _, run, _ in found_in})
-    report.trajectories.set({pk for pk, _, team in found_in if team == report.team_id})
+    played_runs += links.values_list("trajectory_id", "trajectory__run_id", "trajectory__run__team_id")
+    report.runs.set(runs | {run for _, run, _ in played_runs})
+    report.trajectories.set({pk for pk, _, team in played_runs if team == report.team_id})

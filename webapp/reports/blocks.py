@@ -8,22 +8,22 @@ from dataclasses import replace
 from django.utils.safestring import SafeString
 
 from webapp.core import markdown
-from webapp.reports.references import MAX_ROWS, Reference, address_of, reference_at
+from webapp.reports.references import MAX_ROWS, Reference, find_address, reference_at
 
 HEADING = 2
 """Level of a `#` heading: the title is the page's <h1>."""
 
 MAX_ADDRESSES = 1000
-"""Addresses of this site that are looked at; lines after that stay text."""
+"""Maximum number of addresses of this site that are resolved; later ones stay text."""
 
 Block = SafeString | Reference
 
 
 def blocks(body: str, hosts: Collection[str]) -> list[Block]:
-    """The blocks in order. Only lines of top-level paragraphs are embeds: those in lists, quotes and code stay text."""
+    """Return the blocks in order. Only lines of top-level paragraphs, not of lists, quotes or code, are embeds."""
     text = body.replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n")
-    found, environment = markdown.paragraphs(text)
+    paragraphs, environment = markdown.paragraphs(text)
     result: list[Block] = []
     pending: list[str] = []
 
@@ -35,11 +35,11 @@ def blocks(body: str, hosts: Collection[str]) -> list[Block]:
         pending.clear()
 
     at, tried = 0, 0
-    for paragraph in found:
+    for paragraph in paragraphs:
         pending += lines[at : paragraph.start]
         for number in paragraph:
             line = lines[number]
-            address = address_of(line, hosts) if tried < MAX_ADDRESSES else None
+            address = find_address(line, hosts) if tried < MAX_ADDRESSES else None
             tried += address is not None
             reference = None if address is None else reference_at(address)
             if reference is None:
@@ -54,7 +54,7 @@ def blocks(body: str, hosts: Collection[str]) -> list[Block]:
 
 
 def _append(result: list[Block], reference: Reference) -> None:
-    """Add the reference; runs that follow each other are the rows of one table."""
+    """Append the reference; consecutive runs become rows of one table."""
     last = result[-1] if result else None
     if reference.kind == "runs" and isinstance(last, Reference) and last.kind == "runs" and not reference.caption:
         slugs = tuple(dict.fromkeys(last.slugs + reference.slugs))
@@ -65,5 +65,5 @@ def _append(result: list[Block], reference: Reference) -> None:
 
 
 def references(body: str, hosts: Collection[str]) -> list[Reference]:
-    """The references of a body, in order."""
+    """Return the references in a body, in order."""
     return [block for block in blocks(body, hosts) if isinstance(block, Reference)]

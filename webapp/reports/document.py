@@ -1,4 +1,4 @@
-"""A report's body as HTML for one reader: its text, and embeds of what this reader may see."""
+"""A report's body as HTML for one reader: its text, and embeds of objects that this reader may see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from webapp.core.quotas import quota
 from webapp.reports import report_charts
 from webapp.reports.blocks import blocks
-from webapp.reports.references import Reference, targets_of
+from webapp.reports.references import Reference, list_targets
 from webapp.runs import summaries
 from webapp.runs.models import Run
 from webapp.teams.models import User
@@ -36,8 +36,7 @@ class RenderedBlock:
     """A block as HTML.
 
     Attributes:
-        embed: whether it is an embed.
-        open: whether readers without an account see it too.
+        open: readers without an account see it too.
         key: id of an embed on the page, by which the editor's preview keeps a player that did not change.
     """
 
@@ -48,14 +47,14 @@ class RenderedBlock:
 
 
 def document(body: str, user: User | AnonymousUser, hosts: Collection[str]) -> list[RenderedBlock]:
-    """Render a body for a reader. Embeds beyond the site's limit are left out, with a note."""
-    found = blocks(body, hosts)
-    references = [block for block in found if isinstance(block, Reference)]
+    """Render a body for a reader. A note replaces each embed beyond the site's limit."""
+    parts = blocks(body, hosts)
+    references = [block for block in parts if isinstance(block, Reference)]
     limit = quota("EMBEDS_PER_REPORT") or len(references)
     embeds = Embeds(references[:limit], user)
     rendered = []
     copies: Counter[str] = Counter()
-    for block in found:
+    for block in parts:
         if not isinstance(block, Reference):
             rendered.append(RenderedBlock(block))
             continue
@@ -70,19 +69,19 @@ def document(body: str, user: User | AnonymousUser, hosts: Collection[str]) -> l
 
 
 class Embeds:
-    """Renders references for one reader; runs, trajectories and share links are read in a query each."""
+    """Renders references for one reader, with one query each for runs, trajectories and share links."""
 
     def __init__(self, references: Iterable[Reference], user: User | AnonymousUser) -> None:
-        slugs, played_slugs, tokens = targets_of(references)
+        slugs, played_slugs, tokens = list_targets(references)
         runs = Run.objects.visible_to(user).select_related("team", "author").defer("log_tail")
         played = Trajectory.objects.visible_to(user).select_related("group", "run")
         links = ShareLink.objects.open(timezone.now()).select_related("trajectory__group", "trajectory__run")
         self.runs = {run.slug: run for run in runs.filter(slug__in=slugs)} if slugs else {}
-        self.trajectories = {one.slug: one for one in played.filter(slug__in=played_slugs)} if played_slugs else {}
+        self.trajectories = {item.slug: item for item in played.filter(slug__in=played_slugs)} if played_slugs else {}
         self.links = {link.token: link for link in links.filter(token__in=tokens)} if tokens else {}
 
     def render(self, reference: Reference) -> RenderedBlock:
-        """The embed of one of the references; a note in place of what the reader may not see."""
+        """Render one of the references; a note replaces objects that the reader may not see."""
         if reference.kind in ("runs", "curves"):
             return self._runs(reference)
         slug, start = reference.slugs[0], reference.position
@@ -100,7 +99,7 @@ class Embeds:
         return _player(reference, played, names, start, is_open=played.run.visibility == Run.Visibility.LINK)
 
     def _runs(self, reference: Reference) -> RenderedBlock:
-        """A table of the runs, or their curves."""
+        """Render a table of the runs, or their curves."""
         runs = [self.runs[slug] for slug in reference.slugs if slug in self.runs]
         if not runs:
             return _notice(*HIDDEN)
@@ -121,7 +120,7 @@ class Embeds:
 def _player(
     reference: Reference, played: Trajectory, urls: tuple[str, str], start: tuple[int, int] | None, *, is_open: bool
 ) -> RenderedBlock:
-    """A player in a frame, or the film strip of the trajectory. `urls`: names of its page and of the frame."""
+    """Render a player in a frame, or a trajectory's film strip. `urls`: URL names of its page and of the frame."""
     page, frame = urls
     query = position_query(*start) if start else ""
     slug = reference.slugs[0]

@@ -23,39 +23,39 @@ if TYPE_CHECKING:
 
 MAX_TITLE_LENGTH = 200
 MAX_NUMBER = 2**31 - 1
-"""Of a revision: the largest integer of its column."""
+"""Maximum number of a revision: the largest integer of its column."""
 
 
 class ReportQuerySet(models.QuerySet["Report"]):
     def visible_to(self, user: User | AnonymousUser) -> ReportQuerySet:
-        """Reports that the user may read: those of their teams, and those open to anyone."""
-        return self.filter(Q(visibility__in=Report.OPEN) | Q(team__in=_teams_of(user)))
+        """Return the reports that the user may read: reports of the user's teams, and open ones."""
+        return self.filter(Q(visibility__in=Report.OPEN) | Q(team__in=_team_keys(user)))
 
     def listed_for(self, user: User | AnonymousUser) -> ReportQuerySet:
-        """Reports for lists: those of the user's teams."""
-        return self.filter(team__in=_teams_of(user))
+        """Return the reports of the user's teams, for lists."""
+        return self.filter(team__in=_team_keys(user))
 
     def containing(self, text: str) -> ReportQuerySet:
-        """Reports whose title or body contains every word of the text."""
-        found = self
+        """Return the reports that contain every word of the text in their title or body."""
+        reports = self
         for word in text.replace("\0", "").split()[:10]:
-            found = found.filter(Q(title__icontains=word) | Q(body__icontains=word))
-        return found
+            reports = reports.filter(Q(title__icontains=word) | Q(body__icontains=word))
+        return reports
 
     def mentioning(self, user: User | AnonymousUser, run: Run) -> ReportQuerySet:
-        """Newest ten that embed the run or a trajectory of it: the user's teams', and public ones of its team."""
+        """Return the newest ten reports of the user's teams, and public ones of the run's team, that embed it."""
         public = Q(team=run.team_id, visibility=Report.Visibility.PUBLIC)
-        found = self.filter(public | Q(team__in=_teams_of(user)), runs=run)
-        return found.only("slug", "title", "edited_at")[:10]
+        reports = self.filter(public | Q(team__in=_team_keys(user)), runs=run)
+        return reports.only("slug", "title", "edited_at")[:10]
 
 
-def _teams_of(user: User | AnonymousUser) -> models.QuerySet[Membership, int]:
-    """Primary keys of the user's teams; none without an account."""
+def _team_keys(user: User | AnonymousUser) -> models.QuerySet[Membership, int]:
+    """Return the primary keys of the user's teams; none without an account."""
     return Membership.objects.filter(user_id=user.pk or 0).values_list("team", flat=True)
 
 
 class Report(SoftDeleted):
-    """A document in Markdown. Lines that hold only an address of this site are shown as embeds."""
+    """A document in Markdown. Lines that are only an address of this site are shown as embeds."""
 
     class Visibility(models.TextChoices):
         TEAM = "team", "The team"
@@ -93,12 +93,12 @@ class Report(SoftDeleted):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be read without an account."""
+        """Return True if it can be read without an account."""
         return self.visibility in self.OPEN
 
     @property
     def excerpt(self) -> str:
-        """The beginning of its text, without headings, addresses and markup."""
+        """Return the beginning of its text, without headings, addresses and markup."""
         lines = (line for line in self.body[:2000].splitlines() if not line.startswith(("#", "/", "http")))
         text = " ".join(html.unescape(strip_tags(markdown.render("\n".join(lines)))).split())
         return Truncator(text).chars(180, truncate=" …")
@@ -124,6 +124,6 @@ class Revision(models.Model):
 
 
 def embedded_in_reports() -> Q:
-    """Condition on trajectories: a report of their own team embeds it; those of other teams do not count."""
+    """Return a condition on trajectories: a report of the team that owns the trajectory embeds it."""
     embedded = Report.trajectories.through.objects.filter(trajectory__run__team=F("report__team"))
     return Q(pk__in=embedded.values("trajectory"))

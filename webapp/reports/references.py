@@ -1,4 +1,4 @@
-"""Addresses of this site in a report: which line of a body is shown as an embed, and what it refers to."""
+"""Addresses of this site in a report: which lines of a body are shown as embeds, and of which objects."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ _LINE = re.compile(r"<(?P<bracketed>[^<>\s]+)>|\[(?P<caption>[^\[\]]*)\]\((?P<li
 
 @dataclass(frozen=True)
 class Reference:
-    """An address of this site on a line of its own.
+    """An address of this site that is the whole line.
 
     Attributes:
-        kind: what is shown.
-        slugs: of runs, of the trajectory, or the token of a share link.
+        slugs: slugs of runs or of a trajectory, or the token of a share link.
         caption: text of the link, if it has one.
         names: metrics, for curves; none = the main ones.
         position: 0-based turn and action at which a player opens.
@@ -52,16 +51,17 @@ class Reference:
     position: tuple[int, int] | None = None
 
 
-def targets_of(references: Iterable[Reference]) -> tuple[set[str], set[str], set[str]]:
-    """Slugs of runs, slugs of trajectories, and tokens of share links that the references name."""
+def list_targets(references: Iterable[Reference]) -> tuple[set[str], set[str], set[str]]:
+    """Return the slugs of runs, slugs of trajectories, and tokens of share links in the references."""
     runs, trajectories, tokens = set[str](), set[str](), set[str]()
-    for one in references:
-        (runs if one.kind in ("runs", "curves") else tokens if one.kind == "share" else trajectories).update(one.slugs)
+    for reference in references:
+        kind = reference.kind
+        (runs if kind in ("runs", "curves") else tokens if kind == "share" else trajectories).update(reference.slugs)
     return runs, trajectories, tokens
 
 
 def own_hosts(request: HttpRequest) -> frozenset[str]:
-    """Hosts of this site: as configured, and as in the request."""
+    """Return the hosts of this site: the configured one and the request's."""
     hosts = {urlsplit(settings.ECHOSCOPE_URL).netloc, request.get_host()}
     return frozenset(host.lower() for host in hosts if host)
 
@@ -70,12 +70,12 @@ Address = tuple[SplitResult, str]
 """An address of this site that may be a reference, and the text of its link."""
 
 
-def address_of(line: str, hosts: Collection[str]) -> Address | None:
-    """The address of a line: a bare one, one in <>, or a Markdown link; None for other lines. Resolves nothing."""
-    found = _LINE.fullmatch(line.strip())
-    if found is None:
+def find_address(line: str, hosts: Collection[str]) -> Address | None:
+    """Return the address of a line that is bare, in <>, or a Markdown link; None for other lines. Resolves nothing."""
+    match = _LINE.fullmatch(line.strip())
+    if match is None:
         return None
-    address = found["bracketed"] or found["linked"] or found["bare"]
+    address = match["bracketed"] or match["linked"] or match["bare"]
     if len(address) > MAX_ADDRESS:
         return None
     try:
@@ -85,11 +85,11 @@ def address_of(line: str, hosts: Collection[str]) -> Address | None:
     elsewhere = parts.scheme not in ("http", "https") or parts.netloc.lower() not in hosts
     if (elsewhere and (parts.scheme or parts.netloc)) or not parts.path.startswith(PLACES):
         return None
-    return parts, (found["caption"] or "").strip()
+    return parts, (match["caption"] or "").strip()
 
 
 def reference_at(address: Address) -> Reference | None:
-    """What the address refers to; None for pages that are not embedded."""
+    """Resolve an address; None for pages that are not embedded."""
     parts, caption = address
     try:
         resolved = resolve(parts.path)
@@ -108,6 +108,6 @@ def reference_at(address: Address) -> Reference | None:
 
 
 def _distinct(values: Iterable[str], limit: int) -> tuple[str, ...]:
-    """The parts of comma-separated values, each once."""
+    """Return the parts of comma-separated values, each once."""
     parts = (part.strip() for value in values for part in value.split(","))
     return tuple(dict.fromkeys(part for part in parts if part and "\0" not in part))[:limit]

@@ -23,16 +23,16 @@ def main_metrics(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def draw(runs: Sequence[Run], names: Sequence[str]) -> list[MetricChart]:
-    """One chart for each metric, with a line for each run that has it. At most three queries."""
+    """Draw a chart for each metric, with a line for each run that has it. At most three queries."""
     keys = [run.pk for run in runs]
     names = names or main_metrics(runs)
     every = [f"{name}{end}" for name in names for end in ("", *(("_low", "_high") if name.startswith("eval/") else ()))]
-    found = curves.cut(keys, every, width=POINTS).curves
-    return [chart_of(described(name), runs, found) for name in names]
+    values = curves.cut(keys, every, width=POINTS).curves
+    return [build_chart(described(name), runs, values) for name in names]
 
 
-def chart_of(spec: MetricSpec, runs: Sequence[Run], found: Curves) -> MetricChart:
-    """The chart of a metric from the points found; evaluations with a band of their intervals."""
+def build_chart(spec: MetricSpec, runs: Sequence[Run], values: Curves) -> MetricChart:
+    """Build the chart of a metric; evaluations have a band of their intervals."""
     lines: list[Series] = []
     texts: list[list[str]] = []
     for run, colour in zip(runs, assign_colours([run.pk for run in runs]), strict=True):

@@ -8,8 +8,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from webapp.runs.models import Run
-from webapp.teams.access import may_admin, role_in_team
-from webapp.teams.models import Membership, User
+from webapp.teams.access import may_admin, may_delete, role_in_team
+from webapp.teams.models import User
 
 NOT_YOURS_TO_HIDE = "Only the author or an admin of the team can make a run private: you would no longer see it."
 
@@ -41,15 +41,9 @@ def require_may_set(user: User | AnonymousUser, run: Run, visibility: Run.Visibi
         raise PermissionDenied(NOT_YOURS_TO_HIDE)
 
 
-def may_delete(user: User | AnonymousUser, run: Run) -> bool:
-    """Return True for an author who may still write in the team, and for the team's admins."""
-    role = role_in_team(user, run.team_id)
-    return role == Membership.Role.ADMIN or (role in Membership.WRITERS and run.author_id == user.pk)
-
-
 def require_may_delete(user: User | AnonymousUser, run: Run) -> None:
     """Raise PermissionDenied unless `may_delete`."""
-    if not may_delete(user, run):
+    if not may_delete(user, run.team_id, run.author_id):
         raise PermissionDenied("Only the author of this run and the admins of its team may delete it.")
 
 

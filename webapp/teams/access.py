@@ -54,6 +54,12 @@ def may_admin(user: User | AnonymousUser, team_id: int) -> bool:
     return role_in(user, team_id) == Membership.Role.ADMIN
 
 
+def may_delete(user: User | AnonymousUser, team_id: int, author_id: int | None) -> bool:
+    """Return True if the user may delete an author's work: the author while a writer of the team, and its admins."""
+    role = role_in_team(user, team_id)
+    return role == Membership.Role.ADMIN or (role in Membership.WRITERS and author_id == user.pk)
+
+
 def require_admin(user: User | AnonymousUser, team_id: int) -> None:
     """Raise PermissionDenied for users who are not admins of the team."""
     if not may_admin(user, team_id):

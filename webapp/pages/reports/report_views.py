@@ -13,11 +13,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from webapp.pages.trajectory_page import NO_FORMS
-from webapp.reports.access import get_report, get_report_of_team, may_delete
+from webapp.reports.access import get_report, get_report_of_team
 from webapp.reports.document import document
 from webapp.reports.models import MAX_NUMBER, Report, Revision
 from webapp.reports.references import own_hosts
-from webapp.teams.access import role_in_team, writable_teams
+from webapp.teams.access import may_delete, role_in_team, writable_teams
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 
@@ -75,7 +75,7 @@ def _page(request: HttpRequest, report: Report, revision: Revision | None = None
         "closed": sum(not block.open for block in blocks),
         "inside": role is not None,
         "writer": role in Membership.WRITERS,
-        "may_delete": may_delete(request.user, report),
+        "may_delete": may_delete(request.user, report.team_id, report.author_id),
         "address": address,
     }
     if report.is_open:
