@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from trainer.journal.writer import sync_to_disk
+
 FORMAT = 2
 MANIFEST = "manifest.json"
 BLOCK = 1 << 20
@@ -95,7 +97,7 @@ class ArchiveWriter:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._partial.rename(self.path)
-        sync_folder(self.path.parent)
+        sync_to_disk(self.path.parent)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -168,12 +170,3 @@ class ArchiveReader:
             f"{self.path} is no backup of Echoscope, or it is damaged or incomplete: {problem}. Nothing was changed. "
             "Copy the file again, or use another backup."
         )
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush the entries of a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

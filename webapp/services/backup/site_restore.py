@@ -11,10 +11,11 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 
+from trainer.journal.writer import sync_to_disk
 from webapp.runs import object_storage
 from webapp.services import addresses
 from webapp.services.backup import preview_conversion
-from webapp.services.backup.archive import DISK_FULL, ArchiveManifest, ArchiveReader, BackupError, sync_folder
+from webapp.services.backup.archive import DISK_FULL, ArchiveManifest, ArchiveReader, BackupError
 from webapp.services.backup.embedded_server import is_external, load, locked, pointed_at, running
 from webapp.services.backup.run_folders import FOLDER
 from webapp.services.backup.site_backup import DUMP, KEY_FILE, SECRET_KEY_VARIABLE, fingerprint
@@ -95,7 +96,7 @@ def _fill(archive: ArchiveReader, home: Path, database: Path) -> int:
             migrated = _migrate(archive.manifest)
     _move_into_place(runs)
     database.rename(home / "postgres")
-    sync_folder(home)
+    sync_to_disk(home)
     return migrated
 
 
@@ -119,7 +120,7 @@ def _move_into_place(runs: Path) -> None:
     for folder in extracted.iterdir() if extracted.is_dir() else []:
         folder.rename(runs / folder.name)
     shutil.rmtree(runs / PARTIAL)
-    sync_folder(runs)
+    sync_to_disk(runs)
 
 
 def _check_version(archive: ArchiveReader) -> None:
