@@ -10,7 +10,7 @@ import io
 import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from envs.sokoban.levels import XSB, Level, LevelError, parse
@@ -66,44 +66,38 @@ def parse_levels(text: str, name: str = "the text") -> LevelFile:
     """Parse the text of a level file. Raises LevelFileError that names every faulty level, or if it has none."""
     texts: list[LevelText] = []
     faults: list[str] = []
-    preceding: list[str] = []
-    rows: list[str] = []
-    number = 0
-
-    def close(line: int) -> None:
-        """Finish the level of the rows so far, which ended before this line."""
-        nonlocal number
-        if rows:
-            start = line - len(rows)
-            try:
-                level = parse("".join(rows).removeprefix(_MARK))
-            except LevelError as error:
-                faults.append(f"level {number + 1} (line {start}): {error}")
-            else:
-                texts.append(LevelText("".join(preceding), "".join(rows), start, level))
-            number += 1
-            preceding.clear()
-            rows.clear()
-
-    line = 0
-    for line, content in enumerate(io.StringIO(text, newline=""), start=1):
-        if _is_row(content):
-            rows.append(content)
-        else:
-            close(line)
-            preceding.append(content)
-    close(line + 1)
+    found, after = _split_levels(text)
+    for number, (before, rows, line) in enumerate(found, start=1):
+        try:
+            texts.append(LevelText(before, rows, line, parse(rows.removeprefix(_MARK))))
+        except LevelError as error:
+            faults.append(f"level {number} (line {line}): {error}")
     if faults:
         more = f"; and {len(faults) - MAX_LISTED_FAULTS} more" if len(faults) > MAX_LISTED_FAULTS else ""
         listed = "; ".join(faults[:MAX_LISTED_FAULTS]) + more
         raise LevelFileError(
-            f"{name}: {len(faults)} of {number} levels cannot be played: {listed}. Fix or remove them."
+            f"{name}: {len(faults)} of {len(found)} levels cannot be played: {listed}. Fix or remove them."
         )
     if not texts:
         raise LevelFileError(
             f"{name}: no level found. Levels are rows of {XSB!r} (XSB), enclosed by walls and separated by blank lines."
         )
-    return LevelFile(tuple(texts), "".join(preceding))
+    return LevelFile(tuple(texts), after)
+
+
+def _split_levels(text: str) -> tuple[list[tuple[str, str, int]], str]:
+    """Return the preceding text, the rows and the first line number of each level, and the text after the last one."""
+    found: list[tuple[str, str, int]] = []
+    before = ""
+    lines = enumerate(io.StringIO(text, newline=""), start=1)
+    for is_level, numbered in groupby(lines, key=lambda line: _is_row(line[1])):
+        numbers, contents = zip(*numbered, strict=True)
+        if is_level:
+            found.append((before, "".join(contents), numbers[0]))
+            before = ""
+        else:
+            before = "".join(contents)
+    return found, before
 
 
 def read_levels(path: str | Path) -> LevelFile:
