@@ -273,10 +273,11 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_constant=_refused, parse_float=_finite)
+    return json.JSONDecoder(parse_constant=refuse_constant, parse_float=_finite)
 
 
-def _refused(constant: str) -> NoReturn:
+def refuse_constant(constant: str) -> NoReturn:
+    """Refuse a constant that only Python accepts in JSON, such as NaN."""
     raise ValueError(f"{constant} is no JSON value")
 
 

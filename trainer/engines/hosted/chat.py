@@ -8,10 +8,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from envs.base import ToolSpec
 from envs.tools.call_formats import action_of_call
+from envs.tools.calls import refuse_constant
 from trainer.config.rollout import SYSTEM
 from trainer.engines.hosted.completion import ReportedCall
 from trainer.policy.byte_alphabet import BYTE_OF
@@ -104,13 +105,9 @@ def _text(call: ReportedCall) -> str:
 def _is_object(text: str) -> bool:
     """True if a text is a JSON object without the constants that only Python accepts."""
     try:
-        return isinstance(json.loads(text, parse_constant=_refused), dict)
+        return isinstance(json.loads(text, parse_constant=refuse_constant), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _refused(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON value")
 
 
 class HostedChat(ChatFormat):
