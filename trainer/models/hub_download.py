@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,19 +57,10 @@ def download_snapshot(repository: str, revision: str, folder: Path, report: Repo
         ResumableError: the Hub cannot be reached.
     """
     from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError, of the HTTP library that it uses
-        GatedRepoError,
-        HfHubHTTPError,
-        HTTPError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
-    try:
+    with _explained(repository, revision):
         info = HfApi().model_info(repository, revision=revision, files_metadata=True)
         files = {entry.rfilename: entry for entry in _wanted(info.siblings or ())}
         if not any(name.endswith(".safetensors") for name in files):
@@ -80,6 +72,31 @@ def download_snapshot(repository: str, revision: str, folder: Path, report: Repo
         store.require_space(total - store.folder_bytes(folder))
         with watching_folder(folder, total, report):
             snapshot_download(repository, revision=info.sha, local_dir=folder, allow_patterns=list(files))
+    shutil.rmtree(folder / ".cache", ignore_errors=True)  # with which the client continues a download
+    sha256 = check.digests({name: folder / name for name in files}, report)
+    for name, entry in files.items():
+        expected = getattr(entry.lfs, "sha256", None)
+        if expected and expected != sha256[name]:
+            (folder / name).unlink()
+            raise ResumableError(f"sent a damaged {name}: repeat the command, which fetches it again")
+    return Snapshot(str(info.sha), sha256, str(getattr(info.card_data, "license", None) or ""))
+
+
+@contextmanager
+def _explained(repository: str, revision: str) -> Iterator[None]:
+    """Raise ModelStoreError or ResumableError, with advice, for errors of the Hub's client."""
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError, of the HTTP library that it uses
+        GatedRepoError,
+        HfHubHTTPError,
+        HTTPError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    try:
+        yield
     except GatedRepoError as error:
         raise ModelStoreError(
             f"its licence must be accepted: log in at https://huggingface.co/{repository}, accept it there, then set "
@@ -98,14 +115,6 @@ def download_snapshot(repository: str, revision: str, folder: Path, report: Repo
         raise ResumableError(f"answered with an error ({_short(error)}): try again later") from error
     except (HTTPError, LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
         raise ResumableError(_UNREACHABLE.format(_short(error))) from error
-    shutil.rmtree(folder / ".cache", ignore_errors=True)  # with which the client continues a download
-    sha256 = check.digests({name: folder / name for name in files}, report)
-    for name, entry in files.items():
-        expected = getattr(entry.lfs, "sha256", None)
-        if expected and expected != sha256[name]:
-            (folder / name).unlink()
-            raise ResumableError(f"sent a damaged {name}: repeat the command, which fetches it again")
-    return Snapshot(str(info.sha), sha256, str(getattr(info.card_data, "license", None) or ""))
 
 
 def _wanted(siblings: Iterable[Any]) -> list[Any]:
