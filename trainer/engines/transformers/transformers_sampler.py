@@ -227,7 +227,7 @@ class TransformersSession:
     def _logits(self, hidden: Tensor) -> Tensor:
         return self.sampler.head(hidden).float()  # type: ignore[no-any-return]
 
-    def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:  # noqa: C901 - the inner loop of sampling
+    def _decode(self, rows: list[int], logits: Tensor, uniforms: Tensor) -> Iterator[tuple[int, SampledResponse]]:
         cache, ends, limit, stop = self.cache, self.sampler.end_ids, self.params.max_tokens, self.params.stop
         active = len(rows)  # slots 0…active−1 are being sampled
         responses = {row: SampledResponse(version=self.sampler.version) for row in rows}
@@ -235,13 +235,7 @@ class TransformersSession:
         for step in range(limit):
             tokens, logprobs, entropies = self._sample_step(logits, uniforms[order, step])
             ids, *numbers = _on_host(tokens, logprobs, entropies)
-            for slot, (token, logprob, entropy) in enumerate(zip(ids, *numbers, strict=True)):
-                response = responses[cache.row_in[slot]]
-                if not math.isfinite(logprob):
-                    raise DivergedError(DIVERGED_MESSAGE)
-                response.ids.append(token)
-                response.logprobs.append(logprob)
-                response.entropies.append(entropy)
+            _append([responses[row] for row in cache.row_in[:active]], ids, *numbers)
             if self.listener is not None and step % _LISTENER_INTERVAL == 0:
                 for row in self.listener.select_rows(cache.row_in[:active]):
                     self.listener.on_tokens(row, list(responses[row].ids))
@@ -285,6 +279,18 @@ class TransformersSession:
 
     def _sample_step(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return sample_tokens(logits, uniform, self.params)
+
+
+def _append(
+    responses: Sequence[SampledResponse], ids: list[int], logprobs: list[float], entropies: list[float]
+) -> None:
+    """Append a token to each response. Raises DivergedError if a log-probability is not finite."""
+    for response, token, logprob, entropy in zip(responses, ids, logprobs, entropies, strict=True):
+        if not math.isfinite(logprob):
+            raise DivergedError(DIVERGED_MESSAGE)
+        response.ids.append(token)
+        response.logprobs.append(logprob)
+        response.entropies.append(entropy)
 
 
 def _on_host(tokens: Tensor, logprobs: Tensor, entropies: Tensor) -> list[list[Any]]:
