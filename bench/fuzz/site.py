@@ -116,12 +116,17 @@ def _create_secrets(people: People, full: FullSite, canary: str) -> dict[str, An
     secret["key"] = trajectory.key
     secret["? of compare"] = f"runs={hidden.slug}"
     secret["? of compare-curves-data"] = f"runs={hidden.slug}&names=reward/mean"
-    publisher().flush()
-    return Site(
-        known=full.known,
-        secret=secret,
-        cookies=cookies,
-        tokens=tokens,
-        canary=canary,
-        outside=("anonymous", "outsider", "token of another team"),
-    )
+    return secret
+
+
+def _log_in(users: Mapping[str, User]) -> dict[str, str]:
+    """Return a session cookie for each visitor, empty for the anonymous one."""
+    from django.conf import settings
+    from django.test import Client
+
+    cookies = {"anonymous": ""}
+    for name, user in users.items():
+        client = Client()
+        client.force_login(user)
+        cookies[name] = client.cookies[settings.SESSION_COOKIE_NAME].value
+    return cookies

@@ -193,9 +193,9 @@ def rows_that_fit(
 
 def state_tokens(config: RunConfig) -> int:
     """Tokens of the longest state among the environments of a run, with the framing of its turn."""
-    return max(
-        _state_tokens(config, entry.name, entry.settings) for entry in (config.environment, *config.environment.mix)
-    )
+    environment = config.environment
+    mixed = [_state_tokens(config, entry.name, entry.settings) for entry in environment.mix]
+    return max([_state_tokens(config, environment.name, environment.settings), *mixed])
 
 
 def _state_tokens(config: RunConfig, name: str, settings: Mapping[str, Any]) -> int:

@@ -151,8 +151,8 @@ def _thought_starts(items: Sequence[Trajectory]) -> dict[int, Pieces]:
 
 
 def _matches(items: Sequence[Trajectory], text: str) -> tuple[dict[int, Pieces], dict[int, int]]:
-    """Excerpts around the hits in the first turn that matches, and its number, by trajectory; else of the comment."""
-    found = (
+    """Return an excerpt and the number of the first matching turn by trajectory; without one, of the comment."""
+    matches = (
         Turn.objects.filter(trajectory__in=[item.pk for item in items], words=search(text))
         .order_by("trajectory", "number")
         .distinct("trajectory")

@@ -191,21 +191,20 @@ def _conditions(filters: Filters) -> list[Q]:
     conditions += [condition(active[name]) for name, condition in _CONDITIONS.items() if name in active]
     if filters.truth_min is not None or filters.truth_max is not None:
         conditions += _truth(filters.truth_min, filters.truth_max)
-    if filters.format is not None:
-        conditions.append(Q(format_error=filters.format == "broken"))
-    if filters.claims is not None:
-        conditions.append(CLAIM_CONDITIONS[filters.claims])
-    if filters.text is not None:
-        conditions.append(_found(filters.text))
-    if filters.starred is not None:
-        conditions.append(starred() if filters.starred else ~starred())
-    if filters.tag is not None:
-        conditions.append(tagged(filters.tag))
     return conditions
 
 
-def _found(text: str) -> Q:
-    """Condition that a turn or the comment on the attempt matches a search."""
+def _success(solved: bool) -> Q:
+    return Q(status=Trajectory.Status.SUCCESS if solved else Trajectory.Status.FAILED)
+
+
+def _false_claim_kinds(kinds: tuple[str, ...]) -> Q:
+    some = ~Q(false_claim_kinds=[])  # follows from the other; the index, which leaves out the empty ones, needs it
+    return Q(some, false_claim_kinds__overlap=list(kinds))
+
+
+def _text(text: str) -> Q:
+    """Return a condition that a turn or the comment on the attempt matches a search."""
     query = search(text)
     commented = Trajectory.objects.alias(words=SearchVector("commentary", config="simple")).filter(words=query)
     return Q(Exists(Turn.objects.filter(trajectory=OuterRef("pk"), words=query))) | Q(pk__in=commented.values("pk"))
@@ -267,7 +266,7 @@ _CONDITIONS: dict[str, Callable[[Any], Q]] = {
     "starred": lambda wanted: starred() if wanted else ~starred(),
     "tag": tagged,
 }
-"""Filters with a condition of their own, made of the value."""
+"""Conditions made of the value of a filter, by its name."""
 
 
 def search(text: str) -> SearchQuery:

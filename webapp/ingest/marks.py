@@ -18,14 +18,14 @@ from django.db.models import QuerySet
 
 from webapp.core.formatting import sentence
 from webapp.runs.models import Run
-from webapp.trajectories.mistakes.budgets import Limits, limits_of
+from webapp.trajectories.mistakes.budgets import Limits, get_limits
 from webapp.trajectories.mistakes.commentary import commentary
 from webapp.trajectories.mistakes.judge import Mark, find_marks, is_judged, verdict
-from webapp.trajectories.mistakes.steps import steps_of
+from webapp.trajectories.mistakes.steps import judge_actions
 from webapp.trajectories.mistakes.values import GLYPHS
 from webapp.trajectories.models import Trajectory, Turn
 from webapp.trajectories.serialize import trajectory_data
-from webapp.trajectories.sharing.public import outcome_of
+from webapp.trajectories.sharing.public import outcome_text
 
 logger = logging.getLogger(__name__)
 
@@ -93,10 +93,10 @@ def forget(run: Run) -> None:
 
 def _judge(attempt: Trajectory, limits: Limits | None) -> Judged:
     """Return the marks of an attempt; no marks if it cannot be judged, as foreign journals may contain anything."""
-    outcome = outcome_of(attempt)
+    outcome = outcome_text(attempt)
     try:
         played = trajectory_data(attempt)
-        steps = list(steps_of(played, attempt.group.environment, limits))
+        steps = list(judge_actions(played, attempt.group.environment, limits))
         marks = find_marks(steps)
         found = verdict(played, steps, marks, limits)
         comment = commentary(played | {"verdict": asdict(found) if found else None}, outcome)

@@ -16,7 +16,7 @@ from webapp.play.games import Game
 from webapp.play.sessions import is_available
 from webapp.play.starts import NoSuchStart, Start, of_trajectory
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.render.walk import Step
+from webapp.trajectories.render.walk import BoardStep
 
 Winner = Literal["you", "agent", "nobody"]
 
@@ -73,6 +73,6 @@ def compare(yours: int | None, agents: int | None) -> Duel:
     return Duel("agent", f"The agent wins: {plural(agents, 'action')} against your {yours}.")
 
 
-def ghost_of(steps: Sequence[Step], taken: int) -> list[Mapping[str, Any]]:
+def ghost_of(steps: Sequence[BoardStep], taken: int) -> list[Mapping[str, Any]]:
     """The agent's way up to as many actions as the visitor has taken, so that it reveals nothing ahead."""
     return [{"player": step.player, "push": step.push} for step in steps[: taken + 1]]

@@ -36,8 +36,8 @@ def build_chart(spec: MetricSpec, runs: Sequence[Run], values: Curves) -> Metric
     lines: list[Series] = []
     texts: list[list[str]] = []
     for run, colour in zip(runs, assign_colours([run.pk for run in runs]), strict=True):
-        if points := found.get((run.pk, spec.name)):
-            low, high = (dict(_values(found.get((run.pk, spec.name + end), ()))) for end in ("_low", "_high"))
+        if points := values.get((run.pk, spec.name)):
+            low, high = (dict(_values(values.get((run.pk, spec.name + end), ()))) for end in ("_low", "_high"))
             band = [(at, low[at], high[at]) for at in low if at in high]
             lines.append(Series(run.title, _values(points), colour, band=band))
             texts.append([spec.reading(point.value) for point in points])

@@ -70,7 +70,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     keys = [run.pk for run in runs]
     everything = curves.sections(curves.names_of(keys))
     overview, sections = curves.split_overview(everything, runs[0].environment if runs else "")
-    others = Run.objects.of_teams_of(request.user).with_alarm().exclude(slug__in=slugs).order_by("-created_at")
+    others = Run.objects.listed_for(request.user).with_alarm().exclude(slug__in=slugs).order_by("-created_at")
     recent = list(others.defer("log_tail", "summary", *(("config",) if len(runs) > 1 else ()))[:MAX_RECENT])
     of = runs[0] if len(runs) == 1 else None
     suggested = run_groups.suggestions([*runs, *_evaluated(recent)], compared.MAX_RUNS, of) if len(runs) < 2 else []

@@ -29,7 +29,7 @@ def tv(request: HttpRequest) -> HttpResponse:
 
     With the header `X-Fragment`, the part of the page that changes.
     """
-    runs = Run.objects.of_teams_of(request.user).exclude(visibility=Run.Visibility.PRIVATE)
+    runs = Run.objects.listed_for(request.user).exclude(visibility=Run.Visibility.PRIVATE)
     runs = runs.filter(archived_at=None).select_related("team", "author").defer("log_tail", "summary")
     team = None
     if slug := request.GET.get("team"):

@@ -22,9 +22,9 @@ from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import Start
 from webapp.teams.client_address import client_address
 from webapp.trajectories.models import ShareLink, Trajectory
-from webapp.trajectories.render.walk import Step, walk
+from webapp.trajectories.render.walk import BoardStep, walk
 from webapp.trajectories.serialize import turn_events
-from webapp.trajectories.sharing.public import when_of
+from webapp.trajectories.sharing.public import training_point
 from webapp.trajectories.sharing.share_links import find_link, link_address
 
 PER_VISITOR, PER_SITE = 120, 1200
@@ -65,7 +65,7 @@ def _game(request: HttpRequest, link: ShareLink, start: Start, address: str) -> 
         "link": link,
         "group": trajectory.group,
         "run": trajectory.run,
-        "when": when_of(trajectory),
+        "when": training_point(trajectory),
         "start": start,
         "page_address": page,
         "here": f"{page}?{urlencode({'move': moves}, doseq=True)}" if moves else page,
@@ -98,7 +98,7 @@ def _game(request: HttpRequest, link: ShareLink, start: Start, address: str) -> 
     }
 
 
-def _agents_way(trajectory: Trajectory) -> list[Step]:
+def _agents_way(trajectory: Trajectory) -> list[BoardStep]:
     events = turn_events(trajectory)
     return walk(trajectory.group.board, [record for event in events for record in event["actions"]])
 

@@ -24,8 +24,8 @@ from webapp.trajectories.actions import do_revoke_share, do_share_trajectory
 from webapp.trajectories.models import ShareLink
 from webapp.trajectories.positions import key_position, position_at, positions
 from webapp.trajectories.sharing.embeds import embed_code
-from webapp.trajectories.sharing.public import comment_on, preview_title, shared_data, when_of
-from webapp.trajectories.sharing.share_links import ShareForm, find_link, link_address, start_of, start_query
+from webapp.trajectories.sharing.public import comment_on, preview_title, shared_data, training_point
+from webapp.trajectories.sharing.share_links import ShareForm, find_link, link_address, start_position, start_query
 from webapp.trajectories.sharing.view_count import count_view
 
 
@@ -89,7 +89,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
         | {
             "link": link,
             "playable": start_of_challenge(link.trajectory) is not None,
-            "when": when_of(link.trajectory),
+            "when": training_point(link.trajectory),
             "address": address,
             "tokens_address": reverse("shared-tokens", args=[link.token]),
             "images_address": f"{reverse('shared', args=[link.token])}/images/",

@@ -202,7 +202,9 @@ def workers(now: datetime) -> list[AvailableWorker]:
     for worker in alive.order_by("name").prefetch_related(Prefetch("runs", held, to_attr="held")):
         runs: list[Run] = worker.held
         ends = tuple(sorted(run.eta_seconds for run in runs if run.eta_seconds is not None))
-        available.append(AvailableWorker(worker, room_of(worker, runs), max(0, worker.slots - len(runs)), ends))
+        available.append(
+            AvailableWorker(worker, get_worker_capacity(worker, runs), max(0, worker.slots - len(runs)), ends)
+        )
     return available
 
 

@@ -12,8 +12,8 @@ from webapp.core import formatting
 from webapp.runs.public_texts import failure_text
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.serialize import outcome_data, turn_data, worst_mark_of
-from webapp.trajectories.sharing.public import comment_on, when_of
+from webapp.trajectories.serialize import outcome_data, turn_data, worst_mark_name
+from webapp.trajectories.sharing.public import comment_on, training_point
 from webapp.trajectories.turn_text import folded_parts, response_text
 
 FORMAT = "echoscope.trajectory"
@@ -84,7 +84,7 @@ def transcript(trajectory: Trajectory, events: Iterable[Event]) -> str:
     """Return a transcript: every state, thought, answer and reward."""
     group = trajectory.group
     lines = [
-        f"{group.environment}, {when_of(trajectory)}",
+        f"{group.environment}, {training_point(trajectory)}",
         comment_on(trajectory)
         + (f" Total reward {formatting.signed(trajectory.reward)}." if trajectory.rewarded else ""),
         *_part("Prompt", group.prompt),

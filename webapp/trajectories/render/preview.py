@@ -25,12 +25,12 @@ STYLE = 6
 
 def caption(trajectory: Trajectory, played: Mapping[str, Any]) -> Caption:
     """Caption above the thought in pictures and animations. A verdict is shown below it, with its mistake."""
-    outcome = outcome_of(trajectory)
+    outcome = outcome_text(trajectory)
     return Caption(
         title=trajectory.group.environment,
         outcome=outcome if played["verdict"] else commentary(played, outcome).removesuffix("."),
         success=trajectory.success,
-        facts=when_of(trajectory),
+        facts=training_point(trajectory),
         turns=len(played["turns"]),
         recorded=trajectory.run.recorded is not None,
     )
@@ -67,7 +67,7 @@ def preview(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
         data = player_data(trajectory)
         selected = position_at(positions(data), *(position or key_position(data)))
         words = caption(trajectory, data)
-        judgement = judgement_of(data) if position is None else Judgement(judgement_of(data).marks)
+        judgement = get_judgement(data) if position is None else Judgement(get_judgement(data).marks)
         release_connection()
         images = decoded_images(trajectory.run, [selected])
         return DRAWINGS.draw(key, lambda: _png(selected, words, judgement, images))

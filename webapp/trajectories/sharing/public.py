@@ -18,12 +18,12 @@ def outcome_text(trajectory: Trajectory) -> str:
 
 def comment_on(trajectory: Trajectory) -> str:
     """The comment on the attempt, which names its outcome only while it is played and until it has been judged."""
-    return trajectory.commentary or formatting.sentence(outcome_of(trajectory))
+    return trajectory.commentary or formatting.sentence(outcome_text(trajectory))
 
 
 def preview_title(trajectory: Trajectory) -> str:
     """Title of a link in chats, above the comment."""
-    environment, when = trajectory.group.environment, when_of(trajectory)
+    environment, when = trajectory.group.environment, training_point(trajectory)
     if trajectory.run.recorded is not None:
         return f"An attempt at {environment} ({when})"
     return f"A language model plays {environment} ({when})"
