@@ -33,8 +33,8 @@ class Capacity:
         free = self.free.get(queue, 0)
         if free > waiting:
             return f"{workers}, {formatting.plural(free, 'slot')} free: the run starts at once."
-        earlier_runs = formatting.plural(waiting, "run")
-        return f"{workers}, {formatting.plural(free, 'slot')} free; {earlier_runs} waiting earlier_runs this one."
+        runs = formatting.plural(waiting, "run")
+        return f"{workers}, {formatting.plural(free, 'slot')} free; {runs} waiting before this one."
 
 
 def capacity(workers: Sequence[Worker], now: datetime) -> Capacity:

@@ -143,7 +143,7 @@ def shortage(name: str, needs: ResourceRequest, room: WorkerCapacity) -> str:
         free = f"{len(unreserved) or 'none'} of them free"
         return f"{formatting.plural(count, 'GPU')}: worker {name} has {len(room.gpus)}, {free}"
     freest = max(unreserved, key=lambda gpu: gpu.free or 0)
-    devices = "a GPU" if count == 1 else f"devices of {count} GPUs"
+    devices = "a GPU" if count == 1 else f"each of {count} GPUs"
     free = f"{_gib(freest.free or 0)} of {_gib(freest.total or 0)} GiB free"
     return f"{_gib(memory)} GiB of memory (estimated) on {devices}: the freest of worker {name} has {free}"
 
