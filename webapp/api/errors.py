@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
@@ -111,59 +112,46 @@ def errors_by_field(errors: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return messages
 
 
-def install(api: NinjaAPI) -> None:  # noqa: C901 - a handler for each exception
+def _http_problem(error: HttpError) -> Problem:
+    if isinstance(error.__cause__, Problem):  # the parser's
+        return error.__cause__
+    message = "The body is not JSON. Send one JSON object." if error.status_code == 400 else error.message
+    return Problem(error.status_code, message)
+
+
+PROBLEMS: dict[type[Exception], Callable[[Any], Problem]] = {
+    Problem: lambda error: error,
+    ValidationError: lambda error: invalid(errors_by_field(error.errors)),
+    Http404: lambda error: Problem(404, str(error) or "Not found, or it belongs to a team you are not in."),
+    PermissionDenied: lambda error: Problem(403, str(error) or "You are not allowed to do this."),
+    AuthenticationError: lambda error: Problem(401, NO_CREDENTIALS, code="not_authenticated"),
+    HttpError: _http_problem,
+    RequestRefused: lambda error: Problem(409, str(error), code="refused"),
+    RawPostDataException: lambda error: Problem(
+        415, "This operation takes JSON, not a form: send it as application/json."
+    ),
+    AnnotationRefused: lambda error: Problem(422, str(error)),
+    QuotaExceeded: lambda error: Problem(409, str(error), code="quota"),
+    RequestDataTooBig: lambda error: Problem(
+        413, "The body is too large for this operation. Send it in smaller parts."
+    ),
+}
+"""Exceptions of operations, and the problem that is their response."""
+
+
+def install(api: NinjaAPI) -> None:
     """Register handlers that turn exceptions into error responses."""
+    for kind, make_problem in PROBLEMS.items():
+        api.exception_handler(kind)(partial(_respond, make_problem))
+    api.exception_handler(DownloadRefused)(_refuse_download)
 
-    @api.exception_handler(Problem)
-    def problem(request: HttpRequest, error: Problem) -> HttpResponse:
-        return answer(error)
 
-    @api.exception_handler(ValidationError)
-    def validation(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        return answer(invalid(errors_by_field(error.errors)))
+def _respond(make_problem: Callable[[Any], Problem], request: HttpRequest, error: Exception) -> HttpResponse:
+    return answer(make_problem(error))
 
-    @api.exception_handler(Http404)
-    def missing(request: HttpRequest, error: Http404) -> HttpResponse:
-        return answer(Problem(404, str(error) or "Not found, or it belongs to a team you are not in."))
 
-    @api.exception_handler(PermissionDenied)
-    def denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
-        return answer(Problem(403, str(error) or "You are not allowed to do this."))
-
-    @api.exception_handler(AuthenticationError)
-    def unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-        return answer(Problem(401, NO_CREDENTIALS, code="not_authenticated"))
-
-    @api.exception_handler(HttpError)
-    def http(request: HttpRequest, error: HttpError) -> HttpResponse:
-        if isinstance(error.__cause__, Problem):  # the parser's
-            return answer(error.__cause__)
-        message = "The body is not JSON. Send one JSON object." if error.status_code == 400 else error.message
-        return answer(Problem(error.status_code, message))
-
-    @api.exception_handler(RequestRefused)
-    def conflict(request: HttpRequest, error: RequestRefused) -> HttpResponse:
-        return answer(Problem(409, str(error), code="refused"))
-
-    @api.exception_handler(RawPostDataException)
-    def form(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
-        return answer(Problem(415, "This operation takes JSON, not a form: send it as application/json."))
-
-    @api.exception_handler(DownloadRefused)
-    def undownloadable(request: HttpRequest, error: DownloadRefused) -> HttpResponse:
-        response = answer(Problem(error.status, str(error)))
-        if error.status == 503:
-            response["Retry-After"] = str(RETRY_AFTER)
-        return response
-
-    @api.exception_handler(AnnotationRefused)
-    def unfitting(request: HttpRequest, error: AnnotationRefused) -> HttpResponse:
-        return answer(Problem(422, str(error)))
-
-    @api.exception_handler(QuotaExceeded)
-    def quota(request: HttpRequest, error: QuotaExceeded) -> HttpResponse:
-        return answer(Problem(409, str(error), code="quota"))
-
-    @api.exception_handler(RequestDataTooBig)
-    def large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
-        return answer(Problem(413, "The body is too large for this operation. Send it in smaller parts."))
+def _refuse_download(request: HttpRequest, error: DownloadRefused) -> HttpResponse:
+    response = answer(Problem(error.status, str(error)))
+    if error.status == 503:
+        response["Retry-After"] = str(RETRY_AFTER)
+    return response
