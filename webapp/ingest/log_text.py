@@ -66,11 +66,7 @@ def lines(
 def _line(event: journal.AnyEvent, noun: str, when: Callable[[int], str]) -> tuple[str, str] | None:  # noqa: C901 - a line for each kind of event
     match event:
         case journal.RunStarted():
-            begins = ", from the beginning" if event.attempt > 1 else ""
-            continued = event.from_iteration > 0 or (event.from_iteration < 0 and event.attempt > 1)
-            after = f", continues {when(event.from_iteration)}" if continued else begins
-            device = f" on {event.device}" if event.device else ""
-            return "info", f"Attempt {event.attempt} started{device}{after}."
+            return "info", _start(event, when)
         case journal.Phase():
             return "info", _phase(event)
         case journal.GroupsScored():
@@ -87,16 +83,7 @@ def _line(event: journal.AnyEvent, noun: str, when: Callable[[int], str]) -> tup
             row = f", for {event.consecutive} iterations in a row" if event.consecutive > 1 else ""
             return "info", f"Iteration {event.iteration}: no update, because {SKIP_REASONS[event.reason]}{row}."
         case journal.Metrics():
-            values = [
-                f"{word} {format_value(event.values[name])}"
-                for name, word, format_value in METRICS
-                if name in event.values
-            ]
-            warms_up = event.iteration < 0 or "sft/loss" in event.values
-            if warms_up and not values:
-                return None  # part of an evaluation, which has its own line
-            done = when(event.iteration).capitalize() if warms_up else f"Iteration {event.iteration} done"
-            return "info", f"{done}{': ' if values else ''}{', '.join(values)}."
+            return "info", _metrics(event, when)
         case journal.Evaluation():
             return "info", (
                 f"Evaluation of {event.suite} {when(event.iteration)}: {formatting.percent(event.success)} of "
@@ -120,6 +107,25 @@ def _line(event: journal.AnyEvent, noun: str, when: Callable[[int], str]) -> tup
                 event.reason
             ], event.message or f"Ended after iteration {event.iteration}: {event.reason}."
     return None
+
+
+def _start(event: journal.RunStarted, when: Callable[[int], str]) -> str:
+    begins = ", from the beginning" if event.attempt > 1 else ""
+    continued = event.from_iteration > 0 or (event.from_iteration < 0 and event.attempt > 1)
+    after = f", continues {when(event.from_iteration)}" if continued else begins
+    device = f" on {event.device}" if event.device else ""
+    return f"Attempt {event.attempt} started{device}{after}."
+
+
+def _metrics(event: journal.Metrics, when: Callable[[int], str]) -> str:
+    values = [
+        f"{word} {format_value(event.values[name])}" for name, word, format_value in METRICS if name in event.values
+    ]
+    warms_up = event.iteration < 0 or "sft/loss" in event.values
+    if warms_up and not values:
+        return ""  # part of an evaluation, which has its own line
+    done = when(event.iteration).capitalize() if warms_up else f"Iteration {event.iteration} done"
+    return f"{done}{': ' if values else ''}{', '.join(values)}."
 
 
 def _phase(event: journal.Phase) -> str:
