@@ -21,7 +21,7 @@ class TvMoment:
 
 
 def most_telling(moments: Iterable[TvMoment], shown: Sequence[str]) -> TvMoment | None:
-    """Return the most telling moment that has not been shown, or else the one shown the longest ago.
+    """Return the most telling moment that has not been shown, or else the one that was shown first.
 
     Args:
         shown: slugs of the attempts that the screen has shown, the latest one last.

@@ -30,9 +30,10 @@ class Duel:
 
 
 def start_of_challenge(trajectory: Trajectory) -> Start | None:
-    """The initial state of an attempt that has ended, or None if visitors cannot play it. Select its group and run.
+    """Return the initial state of an attempt, or None if visitors cannot play it. Select its group and run.
 
-    They play in environments of this project that run within the web process and whose actions have names.
+    Visitors can play attempts that have ended, in environments of this project that run in the web process and have
+    named actions.
     """
     name = trajectory.group.environment
     if trajectory.run.recorded is not None or trajectory.success is None or name not in envs.names():
@@ -47,7 +48,7 @@ def start_of_challenge(trajectory: Trajectory) -> Start | None:
 
 
 def is_same_puzzle(game: Game, trajectory: Trajectory) -> bool:
-    """Whether the game began at the attempt's board, which another version of the environment may have drawn."""
+    """Return True if the game began with the attempt's board, which another version may have drawn differently."""
     return bool(without_players(game.first_board) == without_players(trajectory.group.board))
 
 
@@ -73,6 +74,6 @@ def compare(yours: int | None, agents: int | None) -> Duel:
     return Duel("agent", f"The agent wins: {plural(agents, 'action')} against your {yours}.")
 
 
-def ghost_of(steps: Sequence[BoardStep], taken: int) -> list[Mapping[str, Any]]:
-    """The agent's way up to as many actions as the visitor has taken, so that it reveals nothing ahead."""
+def ghost(steps: Sequence[BoardStep], taken: int) -> list[Mapping[str, Any]]:
+    """Return the agent's way only as far as the visitor has played, so that it reveals nothing ahead."""
     return [{"player": step.player, "push": step.push} for step in steps[: taken + 1]]

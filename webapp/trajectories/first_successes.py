@@ -20,11 +20,11 @@ class FirstSuccess:
     """A puzzle that was solved for the first time.
 
     Attributes:
-        number: of its group, from 0.
-        slug: of the first attempt that succeeded.
+        number: number of its group, from 0.
+        slug: slug of the first attempt that succeeded.
         failures: failed attempts in earlier evaluations, at least one.
-        distance: actions that the solver needs from the initial state; None where it does not know.
-        moves: noun of the actions, “move” on a grid.
+        distance: number of actions that the solver needs from the initial state; None if it is unknown.
+        moves: noun for actions, “move” on a grid.
     """
 
     number: int
@@ -35,12 +35,12 @@ class FirstSuccess:
 
     @property
     def difficulty(self) -> tuple[int, int]:
-        """Rank among the puzzles of a suite: by the solver's distance, then by the failed attempts."""
+        """Return the rank among the puzzles of a suite: the solver's distance, then the number of failed attempts."""
         return self.distance or 0, self.failures
 
     @property
     def facts(self) -> str:
-        """A line such as “9 moves, 3 failed attempts before”."""
+        """Return a line such as “9 moves, 3 failed attempts before”."""
         distance = f"{plural(self.distance, self.moves)}, " if self.distance else ""
         return f"{distance}{plural(self.failures, 'failed attempt')} before"
 
@@ -50,8 +50,8 @@ class FirstSuccesses:
     """The first successes of an evaluation, the hardest puzzle first; at least one.
 
     Attributes:
-        when: point of the training, such as “after iteration 24”.
-        noun: what the run's pages call an initial state (Run.task_noun).
+        when: point of training, such as “after iteration 24”.
+        noun: noun for an initial state on the run's pages (Run.task_noun).
     """
 
     iteration: int
@@ -65,7 +65,7 @@ class FirstSuccesses:
 
     @property
     def sentence(self) -> str:
-        """A sentence for pages, previews and inboxes that names how many there are, and the hardest."""
+        """Return a sentence for pages, previews and the inbox with their number and the hardest puzzle."""
         puzzle = f"{self.noun} {self.hardest.number + 1}"
         if len(self.puzzles) == 1:
             return f"First success on {puzzle}, {self.when} ({self.hardest.facts})."
@@ -77,7 +77,7 @@ def first_successes(run: Run, suite: str, iteration: int, *, harder_than: int = 
     """Return the first successes of an evaluation, or None if there are none. At most two queries.
 
     Args:
-        harder_than: leave out puzzles for which the solver needs no more actions than this.
+        harder_than: omit puzzles that the solver solves with this many actions or fewer.
     """
     evaluated = Trajectory.objects.current().filter(run=run, split="eval", group__suite=suite)
     solved = (

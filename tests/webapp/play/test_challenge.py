@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.play.challenge import compare, ghost_of
+from webapp.play.challenge import compare, ghost
 from webapp.trajectories.render.walk import BoardStep
 
 
@@ -26,5 +26,5 @@ def test_fewer_actions_win(yours: int | None, agents: int | None, winner: str, s
 
 def test_the_agents_way_is_shown_as_far_as_the_visitor_has_played() -> None:
     steps = [BoardStep({}, (column, 0), None) for column in range(4)]
-    assert [place["player"] for place in ghost_of(steps, 2)] == [(0, 0), (1, 0), (2, 0)]
-    assert len(ghost_of(steps, 9)) == 4
+    assert [place["player"] for place in ghost(steps, 2)] == [(0, 0), (1, 0), (2, 0)]
+    assert len(ghost(steps, 9)) == 4

@@ -16,18 +16,18 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.sharing.public import comment_on
 
 MAX_RUNS = 6
-"""Runs of each list."""
+"""Runs in each list."""
 MAX_SHOWN = 20
-"""Attempts that the screen remembers to have shown."""
+"""Shown attempts that the screen remembers."""
 
 
 @login_required
 @require_GET
 @never_cache
 def tv(request: HttpRequest) -> HttpResponse:
-    """All teams of the user, or the one of `?team=`, without private runs; `?shown=` are attempts shown before.
+    """Show the runs of the user's teams, or of one team (`?team=`), without private runs.
 
-    With the header `X-Fragment`, the part of the page that changes.
+    `?shown=` lists attempts that were shown before. With the header `X-Fragment`, return only the part that changes.
     """
     runs = Run.objects.listed_for(request.user).exclude(visibility=Run.Visibility.PRIVATE)
     runs = runs.filter(archived_at=None).select_related("team", "author").defer("log_tail", "summary")

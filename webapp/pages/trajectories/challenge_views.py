@@ -16,7 +16,7 @@ from envs.sandbox.client import EnvironmentFailure
 from webapp.core.token_buckets import TokenBucket, take
 from webapp.pages.trajectory_page import NO_FORMS, gone, private
 from webapp.play import games
-from webapp.play.challenge import ghost_of, is_same_puzzle, judge_duel, start_of_challenge
+from webapp.play.challenge import ghost, is_same_puzzle, judge_duel, start_of_challenge
 from webapp.play.keys import keys_of
 from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import Start
@@ -35,7 +35,7 @@ NOT_PLAYABLE = "This puzzle cannot be played here. Watch the agent's attempt ins
 @require_safe
 @never_cache
 def challenge(request: HttpRequest, token: str) -> HttpResponse:
-    """The puzzle after the actions of the query: each `move`, and the `action` whose button was pressed."""
+    """Show the puzzle after the actions of the query: each `move`, and the `action` whose button was pressed."""
     link = find_link(token)
     if link is None:
         return gone(request)
@@ -56,7 +56,7 @@ def challenge(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _game(request: HttpRequest, link: ShareLink, start: Start, address: str) -> dict[str, Any]:
-    """Context of the game; `preparing` or `failure` if it cannot be played now. Raises Http404."""
+    """Return the context of the game, with `preparing` or `failure` if it cannot be played now. Raises Http404."""
     trajectory = link.trajectory
     moves = [move[: games.MAX_ACTION_LENGTH] for move in request.GET.getlist("move")][: start.budget]
     pressed = request.GET.get("action", "")[: games.MAX_ACTION_LENGTH]
@@ -94,7 +94,7 @@ def _game(request: HttpRequest, link: ShareLink, start: Start, address: str) -> 
         "taken": taken,
         "duel": judge_duel(game, trajectory),
         "your_address": request.build_absolute_uri(f"{page}?{urlencode({'move': taken}, doseq=True)}"),
-        "play_data": game.data | {"ghost": ghost_of(_agents_way(trajectory), game.taken)},
+        "play_data": game.data | {"ghost": ghost(_agents_way(trajectory), game.taken)},
     }
 
 
@@ -104,7 +104,7 @@ def _agents_way(trajectory: Trajectory) -> list[BoardStep]:
 
 
 def _meta(request: HttpRequest, link: ShareLink, start: Start) -> dict[str, str]:
-    """Metadata for previews of the link, with the picture of the initial state."""
+    """Return the metadata for previews of the link, with the picture of the initial state."""
     picture = request.build_absolute_uri(reverse("shared-picture", args=[link.token]))
     return {
         "title": f"Can you beat the agent at {start.environment}?",

@@ -14,8 +14,8 @@ def commentary(played: Data, outcome: str) -> str:
     """Return one or two sentences, such as “Turn 2: Down locked the box in a corner. Right would have won in 3.”
 
     Args:
-        played: data of the player with the verdict.
-        outcome: sentence without a full stop for attempts on which the solver has nothing to say.
+        played: data of the player, with the verdict.
+        outcome: sentence without a full stop, used if the solver has no verdict.
     """
     verdict = played.get("verdict")
     decisive = verdict["turn"] if verdict else len(played["turns"])
@@ -24,7 +24,7 @@ def commentary(played: Data, outcome: str) -> str:
 
 
 def _solved(played: Data) -> str:
-    """A sentence on a solved attempt on a grid, which compares its moves with the solver's; else empty."""
+    """Return a sentence that compares the moves of a solved attempt on a grid with the solver's; else empty."""
     distance = (played.get("hint") or {}).get("distance")
     if not played.get("success") or not distance or played["board"].get("kind") != "grid":
         return ""
@@ -35,7 +35,7 @@ def _solved(played: Data) -> str:
 
 
 def _false_claim(played: Data, decisive: int) -> str:
-    """A sentence on the first false claim with a known truth: of the decisive turn or else of any, or empty."""
+    """Return a sentence about the first false claim whose truth is known, preferably of the decisive turn; or empty."""
     false = [
         (turn["turn"], turn["thought"][claim["start"] : claim["end"]], claim["actual"])
         for turn in sorted(played["turns"], key=lambda turn: turn["turn"] != decisive)
