@@ -61,7 +61,7 @@ def test_a_run_is_cloned_compared_and_its_trajectories_cited(played: str, signed
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/trajectories\?iteration=3&split=train"))
     expect(page.locator("[data-facts]")).to_contain_text("8 found")
-    page.get_by_role("link", name="Reward").click()
+    page.get_by_role("link", name="Reward", exact=True).click()
     page.wait_for_url("**sort=-reward")
     page.locator("[data-row]").first.press("Enter")
     page.wait_for_url(re.compile(r"/t/\w+"))
