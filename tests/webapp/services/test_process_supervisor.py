@@ -27,7 +27,7 @@ SUPERVISOR = """
 import json, sys
 from pathlib import Path
 from webapp.services.child_process import Program
-from webapp.services.liveness_checks import Answer, Patience
+from webapp.services.liveness_checks import LivenessAnswer, Patience
 from webapp.services.postgres import Postgres
 from webapp.services.process_supervisor import ProcessSupervisor
 from webapp.services.redis import Redis
@@ -43,7 +43,8 @@ group.wait(
     group.start(
         Program(
             "Sleeper", sleeper, home / "sleeper.log", ready=lambda: True,
-            alive=lambda: Answer.NO if sign.exists() else Answer.YES, prepare=lambda: sign.unlink(missing_ok=True),
+            alive=lambda: LivenessAnswer.NO if sign.exists() else LivenessAnswer.YES,
+            prepare=lambda: sign.unlink(missing_ok=True),
         )
     ),
 )
