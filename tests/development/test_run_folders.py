@@ -24,7 +24,6 @@ OTHER_FOLDERS = {
     "webapp/services/postgres.py": "the folder of the database",
     "webapp/services/redis.py": "the folder of Redis",
     "webapp/services/unprivileged_user.py": "folders of programs",
-    "webapp/services/backup/archive.py": "the folder of an archive",
     "webapp/services/backup/nightly.py": "the folder of archives",
     "webapp/services/backup/preview_conversion.py": "extracted from an archive, which has plain files only",
     "webapp/services/backup/site_restore.py": "extracted from an archive, which has plain files only",

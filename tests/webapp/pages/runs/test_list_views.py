@@ -310,7 +310,7 @@ def test_groups_of_one_name_in_two_teams_are_compared_apart(people: People, who:
     assert compared(f"group=Seeds&team={people.team.slug}") == [",".join(run.slug for run in ours[:MAX_RUNS])]
     assert titles(who.owner, f"group=Seeds&team={elsewhere.slug}") == ["Theirs 1", "Theirs 0"]
     context = who.owner.get(f"/?group=Seeds&team={people.team.slug}").context
-    assert context["group_words"] == f"Compare the first {MAX_RUNS} of {MAX_RUNS + 2} runs"
+    assert context["group_label"] == f"Compare the first {MAX_RUNS} of {MAX_RUNS + 2} runs"
     assert f"team={people.team.slug}" in context["view_query"]
 
 

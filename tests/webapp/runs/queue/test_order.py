@@ -335,6 +335,6 @@ def test_waiting_runs_start_when_running_ones_end(people: People) -> None:
         held_run(people, one, eta_seconds=remaining)
     first, second, third = (queued_run(people, minutes) for minutes in (30, 20, 10))
     found = line.queue_positions(timezone.now())
-    assert found[first.pk].words == "1st in the queue; 1 worker, no slot free; starts in about 10 min"
-    assert found[second.pk].words == "2nd in the queue; 1 worker, no slot free; starts in about 50 min"
-    assert found[third.pk].words == "3rd in the queue; 1 worker, no slot free"
+    assert found[first.pk].text == "1st in the queue; 1 worker, no slot free; starts in about 10 min"
+    assert found[second.pk].text == "2nd in the queue; 1 worker, no slot free; starts in about 50 min"
+    assert found[third.pk].text == "3rd in the queue; 1 worker, no slot free"
