@@ -101,4 +101,5 @@ class Checkout:
     def version(self, module: str) -> str:
         """Version of an installed package; empty if it is absent."""
         code = f"import {module}; print({module}.VERSION)"
-        return subprocess.run([self.python, "-c", code], capture_output=True, text=True).stdout.strip()
+        # -B: bytecode of another version of the same size, packed within the same two seconds, would count as current.
+        return subprocess.run([self.python, "-B", "-c", code], capture_output=True, text=True).stdout.strip()
