@@ -122,7 +122,7 @@ class _Sums:
 
 
 def survey(run: Run, filters: Filters, *, several_environments: bool = False) -> Survey:
-    """Return the facets of the matching trajectories, in two statements and those of suggestions, each with a limit."""
+    """Return the facets of the matching trajectories, with two queries and the queries of suggestions, all limited."""
     low, step = _scale(run)
     sums = _sums(run, filters, low, step, several_environments or filters.environment is not None)
     if sums is None:

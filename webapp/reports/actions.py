@@ -30,7 +30,7 @@ class ReportRefused(ValueError):
 
 
 class EditConflict(Exception):
-    """Somebody else saved the report meanwhile, as `version`; nothing was changed."""
+    """Another user has saved the report since, as `version`; nothing was changed."""
 
     def __init__(self, last: Revision) -> None:
         self.version = last.number

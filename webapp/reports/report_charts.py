@@ -18,7 +18,7 @@ POINTS = 400
 def main_metrics(runs: Sequence[Run]) -> tuple[str, ...]:
     """The metric shown without a choice: success in the evaluation of the runs' environment, else in training."""
     wanted = [*(f"eval/{run.environment}/success" for run in runs), "success/rate", "reward/mean"]
-    names = set(curves.names_of([run.pk for run in runs]))
+    names = set(curves.load_metric_names([run.pk for run in runs]))
     return next(((name,) for name in wanted if name in names), ("success/rate",))
 
 

@@ -212,8 +212,8 @@ def summaries(runs: Sequence[int], names: Sequence[str] | None = None) -> dict[t
     }
 
 
-def names_of(runs: Sequence[int]) -> list[str]:
-    """Names of the metrics of these runs, in alphabetical order. One query."""
+def load_metric_names(runs: Sequence[int]) -> list[str]:
+    """Return the names of the metrics of these runs, in alphabetical order. One query."""
     return [name for (name,) in _rows(_NAMES, [list(runs)])]
 
 

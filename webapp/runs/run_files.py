@@ -99,13 +99,13 @@ def checkpoint(run: Run, iteration: int) -> Iterator[bytes] | None:
     return _archive(run, iteration, checkpoint_name(run, iteration), lambda path: True)
 
 
-def model(run: Run, iteration: int, beside: Callable[[], dict[str, bytes]] = dict) -> Iterator[bytes] | None:
+def model(run: Run, iteration: int, extra_files: Callable[[], dict[str, bytes]] = dict) -> Iterator[bytes] | None:
     """Return the files of the model as a tar archive, without those needed to resume; see `checkpoint`.
 
     Args:
-        beside: returns further files by name, called once the files of the model have been sent.
+        extra_files: returns further files by name; called after the files of the model have been sent.
     """
-    return _archive(run, iteration, model_name(run, iteration), is_model_file, beside)
+    return _archive(run, iteration, model_name(run, iteration), is_model_file, extra_files)
 
 
 def checkpoint_name(run: Run, iteration: int) -> str:
@@ -123,7 +123,7 @@ def _archive(
     iteration: int,
     name: str,
     wanted: Callable[[str], bool],
-    beside: Callable[[], dict[str, bytes]] = dict,
+    extra_files: Callable[[], dict[str, bytes]] = dict,
 ) -> Iterator[bytes] | None:
     prefix = f"{checkpoint_path(iteration)}/"
     if object_storage.is_current(run.folder, run.copy):
@@ -140,11 +140,11 @@ def _archive(
     if f"{prefix}{CHECKPOINT_STATE}" not in sizes:
         return None
     files_of_archive = {path: size for path, size in sizes.items() if wanted(path.removeprefix(prefix))}
-    return _tar(run, files_of_archive, prefix, name, beside)
+    return _tar(run, files_of_archive, prefix, name, extra_files)
 
 
 def _tar(
-    run: Run, sizes: dict[str, int], prefix: str, name: str, beside: Callable[[], dict[str, bytes]]
+    run: Run, sizes: dict[str, int], prefix: str, name: str, extra_files: Callable[[], dict[str, bytes]]
 ) -> Iterator[bytes]:
     for path, size in sizes.items():
         member = tarfile.TarInfo(f"{name}/{path.removeprefix(prefix)}")
@@ -158,7 +158,7 @@ def _tar(
         if seen != size:
             raise OSError(f"{path} of run {run.slug} changed while it was read")
         yield _padding(size)
-    for file_name, data in beside().items():
+    for file_name, data in extra_files().items():
         member = tarfile.TarInfo(f"{name}/{file_name}")
         member.size = len(data)
         yield member.tobuf(tarfile.PAX_FORMAT) + data + _padding(len(data))

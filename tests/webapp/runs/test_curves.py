@@ -197,7 +197,7 @@ def test_intervals_and_limits_share_the_chart_of_their_metric() -> None:
 
 def test_metric_names_are_found_without_reading_points(run: Run, who: Visitors) -> None:
     play(run)
-    assert curves.names_of([run.pk]) == sorted(set(run.metrics.values_list("name", flat=True)))
+    assert curves.load_metric_names([run.pk]) == sorted(set(run.metrics.values_list("name", flat=True)))
 
 
 def test_the_overview_comes_first(run: Run, who: Visitors) -> None:
@@ -207,7 +207,7 @@ def test_the_overview_comes_first(run: Run, who: Visitors) -> None:
     fill(run, [0.9, 0.8], "entropy/mean")
     fill(run, [0.1, 0.2], "echo_trap/entropy")
     fill(run, [3.0, 3.0], "echo_trap/entropy_limit")
-    everything = curves.sections(curves.names_of([run.pk]))
+    everything = curves.sections(curves.load_metric_names([run.pk]))
     overview, rest = curves.split_overview(everything, run.environment)
     assert [chart.spec.name for chart in overview] == [f"eval/{run.environment}/success", "reward/mean", "entropy/mean"]
     assert not {chart.spec.name for section in rest for chart in section.charts} & {

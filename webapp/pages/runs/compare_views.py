@@ -68,7 +68,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     suite = requested_suite if requested_suite in suites else next(iter(suites), "")
     prompt = compared.prompt(sides, suite, _puzzle(request.GET)) if suite else None
     keys = [run.pk for run in runs]
-    everything = curves.sections(curves.names_of(keys))
+    everything = curves.sections(curves.load_metric_names(keys))
     overview, sections = curves.split_overview(everything, runs[0].environment if runs else "")
     others = Run.objects.listed_for(request.user).with_alarm().exclude(slug__in=slugs).order_by("-created_at")
     recent = list(others.defer("log_tail", "summary", *(("config",) if len(runs) > 1 else ()))[:MAX_RECENT])

@@ -42,7 +42,7 @@ def run_curves_data(request: HttpRequest, slug: str) -> JsonResponse:
 def run_curves_csv(request: HttpRequest, slug: str) -> HttpResponse:
     """Send all values of `names` (default: all metrics), one line per iteration."""
     run = get_run(request.user, slug)
-    names = requested_names(request.GET) or curves.names_of([run.pk])
+    names = requested_names(request.GET) or curves.load_metric_names([run.pk])
     response = HttpResponse(_csv(run, names), content_type="text/csv; charset=utf-8")
     what = names[0].replace("/", "-") if len(names) == 1 else "metrics"
     response["Content-Disposition"] = f'attachment; filename="{run.slug}-{_plain(what)}.csv"'

@@ -19,7 +19,7 @@ def curves_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse:
     """
     if "values" in request.GET:
         return _values_page(request, run, **context)
-    everything = curves.sections(curves.names_of([run.pk]))
+    everything = curves.sections(curves.load_metric_names([run.pk]))
     overview, sections = curves.split_overview(everything, run.environment)
     checkpoints = list(Checkpoint.objects.filter(run=run).order_by("iteration").values_list("iteration", flat=True))
     bands = echo_trap.all_bands(run)

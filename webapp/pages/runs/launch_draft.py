@@ -60,7 +60,7 @@ class FormStart:
 
 @dataclass(frozen=True)
 class Draft:
-    """The form: its posted fields or those of the address, its settings as nested data, its request."""
+    """The form: its fields, posted or from the address, its settings as nested data, and its request."""
 
     start: FormStart
     fields: QueryDict

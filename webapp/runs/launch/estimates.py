@@ -130,7 +130,7 @@ def _hosted(config: RunConfig) -> list[Figure]:
 
 
 def _paces(recorded: Sequence[RecordedWork], model: str, parameters: int) -> list[RecordedPace]:
-    """Return the model's pace on each device, most runs first; if it has not run there, that of the nearest size."""
+    """Return the model's pace on each device, most runs first; else the pace of the nearest size."""
     paces = []
     for device in dict.fromkeys(work.device for work in recorded):
         there = [work for work in recorded if work.device == device]

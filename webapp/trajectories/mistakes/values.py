@@ -1,7 +1,7 @@
 """Value of a position for an agent with limited actions, and the class of an action by its lost value.
 
-The classes are those of chess sites, which compare win chances before and after a move. The thresholds are defined only
-here; docs/player.md explains them.
+The classes are named as on chess sites, which compare win chances before and after a move. The thresholds are defined
+only here; docs/player.md explains them.
 """
 
 from __future__ import annotations
