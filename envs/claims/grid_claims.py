@@ -107,7 +107,7 @@ class GridChecks(GridFacts):
     def positions(self, thought: str) -> list[Span]:
         """Read statements of positions, which are judged together: all of them show how a thought counts."""
         pattern, more = _PLACES[self.theme]
-        statements = []
+        statements, offsets = [], list[Span]()
         for sentence in sentences(thought):
             for match in pattern.finditer(sentence.text):
                 thing = self.thing(match["a"])
@@ -117,6 +117,9 @@ class GridChecks(GridFacts):
                     continue
                 statements.append((*trimmed(sentence, match), thing, read_position(match["place"])))
                 end = match.end()
+                if (offset := _OFFSET_AFTER_PLACE.match(sentence.text, end)) and sentence.states(*offset.span()):
+                    start, last = offset.span("steps")
+                    offsets.append((sentence.start + start, sentence.start + last, self.offset(thing, offset["steps"])))
                 while thing != "player" and (following := more.match(sentence.text, end)):  # a list
                     start, end = following.span("place")
                     if not sentence.states(start, end):
@@ -130,7 +133,26 @@ class GridChecks(GridFacts):
         return [
             (start, end, self.position(thing, cell))
             for (start, end, thing, _), cell in zip(statements, cells, strict=True)
-        ]
+        ] + offsets
+
+    def offset(self, thing: str, text: str) -> Verdict:
+        """Judge the offset after a position, as in "Goal 4,3: Down 3, Left 1": of a target from the box, else from me.
+
+        Uncertain if there are several of them, and if it leads from me to a target.
+        """
+        origin = "box" if thing == "target" else "player"
+        steps = [(match["direction"].lower(), int(match["number"])) for match in _STEP.finditer(text)]
+        ends, starts = self.things[thing], self.things[origin]
+        if (
+            thing == origin
+            or len(ends) != 1
+            or len(starts) != 1
+            or len({name in ("up", "down") for name, _ in steps}) < len(steps)
+        ):
+            return Verdict(None)
+        true = {moved(start, steps) for start in starts} == ends
+        from_me = {moved(start, steps) for start in self.things["player"]} == ends
+        return self.about(true or (None if from_me else False), origin, thing, kind="direction")
 
     def position(self, thing: str, cell: Cell | None) -> Verdict:
         """Judge whether a thing is in a cell; None for an uncertain cell."""
@@ -359,6 +381,11 @@ _NAMED = {name: compiled(pattern) for name, pattern in (_NOUNS | _DIRECTIONS).it
 _OFFSET = compiled(
     r"(?P<number>{number}|a)?\s*{unit:units}?\s*((?P<close>{close})(?= \S))?\s*{direction:direction}\b",
     _vocabulary("sokoban"),
+)
+_STEP = compiled(r"(?P<direction>up|down|left|right) (?P<number>\d{1,2})\b")
+_OFFSET_AFTER_PLACE = compiled(
+    r"\s*: (?P<steps>{step}(\s*(,|and|, and) {step})?|here)(?=\s*$|\s*[,;)])",
+    {"step": r"(up|down|left|right) \d{1,2}\b"},
 )
 _PLACES = {
     theme: (

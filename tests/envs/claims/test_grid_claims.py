@@ -60,6 +60,27 @@ def test_a_moved_box_is_false_and_the_true_place_is_given(cells, elsewhere):
     assert claims[1].actual == f"the box is at row {box[0] + 1}, column {box[1] + 1}"
 
 
+@given(three, st.integers(-2, 2), st.integers(-2, 2))
+def test_an_offset_after_a_position_leads_from_the_box_to_the_target(cells, more_down, more_right):
+    player, box, target = cells
+    down, right = target[0] - box[0] + more_down, target[1] - box[1] + more_right
+    assume((box[0] + down, box[1] + right) != (box[0] + target[0] - player[0], box[1] + target[1] - player[1]))
+    steps = [("Down", down), ("Up", -down), ("Right", right), ("Left", -right)]
+    offset = ", ".join(f"{direction} {number}" for direction, number in steps if number > 0) or "here"
+    thought = f"Box {place(box)}. Target {place(target)}: {offset}. Down to {place(player)}."
+    claims = read(thought, room(player, box, target))
+    assert claims[2:] == [(offset, not more_down and not more_right)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "verdict"),
+    [("Down 2, Left 3", [True]), ("Down 2", [False]), ("Down 1, Down 1", []), ("Down 2 or so", [])],
+)
+def test_an_offset_of_the_goal_leads_from_the_player(offset, verdict):
+    claims = read(f"I am at 1,4. Goal 3,1: {offset}. Hole 2,2.", LAKE, "FrozenLake")
+    assert [true for text, true in claims if "Down" in text] == verdict
+
+
 DIRECTIONS = {(0, -1): "to the left of", (0, 1): "to the right of", (-1, 0): "above", (1, 0): "below"}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import envs
+from envs import registry
 from envs.demonstrators import (
     DEMONSTRATORS,
     answer_to_another_question,
@@ -128,6 +129,9 @@ def test_a_thought_names_every_cell_that_its_actions_pass(environment, settings)
         env = envs.make(environment, settings)
         env.reset(seed=seed)
         plan = find_demonstrator(env).plan(env, 8)
+        claims = registry.read_claims(environment, plan.thought, env.board())
+        assert all(claim.true for claim in claims)
+        assert any(claim.kind == "direction" for claim in claims) == (environment != "LargeSokoban")
         way = re.findall(r"(?<!Push )\b(Up|Down|Left|Right) to (\d+,\d+)\.", plan.thought)
         assert [action for action, _ in way] == plan.actions
         boxes = set(find_cells(env.board(), "$*"))
