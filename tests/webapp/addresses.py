@@ -165,6 +165,7 @@ ADDRESSES: dict[str, Address] = {
     "launch-echo-trap": Address("launcher", "post"),
     "echo-trap": Address("public", page=True),
     "embed-echo-trap": Address("public", page=True),
+    "open-recording": Address("launcher", "post"),
     "launch-yaml": Address("launcher", "post"),
     "launch-check": Address("launcher", "post"),
     "launch-exports": Address("launcher", "post"),

@@ -122,6 +122,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
     )
     known |= {"name of model-download": "qwen2.5-0.5b"}
     known |= dict.fromkeys(("name of model-cancel", "name of model-delete"), "smollm2-135m")
+    known["name of open-recording"] = "bandit-smollm2"
     known |= {f"slug of {name}": trajectory.slug for name in of_trajectory}
     known |= {"kind of film": "png", "other": other.slug, "kind of run-export": "jsonl", "token": link.token}
     known["sha256"] = image.sha256

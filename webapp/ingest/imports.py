@@ -46,8 +46,9 @@ def do_create_imported_run(
     title: str = "",
     growing: bool = False,
     visibility: Run.Visibility = Run.Visibility.TEAM,
+    launch_key: str = "",
 ) -> Run:
-    """Create a run without a process or events. Raises NotImportable."""
+    """Create a run without a process or events. Raises NotImportable; IntegrityError for a known `launch_key`."""
     config = _stored(started.config)
     if not 0 <= started.iterations <= MAX_ITERATIONS:
         raise NotImportable(f"its run_started event plans {started.iterations} iterations")
@@ -67,6 +68,7 @@ def do_create_imported_run(
         state=Run.State.RUNNING if growing else Run.State.STOPPED,
         imported=True,
         visibility=visibility,
+        launch_key=launch_key,
     )
     record(AuditAction.IMPORTED, f"run “{title}”", team=team, path=reverse("run", args=[run.slug]))
     return run

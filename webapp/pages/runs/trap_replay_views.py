@@ -1,17 +1,20 @@
-"""The recorded Echo Trap: a public page, and a version for iframes."""
+"""The recorded Echo Trap: a public page, and a version for iframes; and recorded runs of a real model."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.clickjacking import xframe_options_exempt
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from webapp.core.middleware.csp import FRAMED_POLICY
 from webapp.explorer.trap_replay import trap_replay
+from webapp.ingest.recorded_runs import RECORDINGS, do_open_recording
+from webapp.teams.access import require_writable_teams, signed_in
 
 SECONDS = 60
 """Duration of the whole recording when it is played."""
@@ -33,6 +36,7 @@ def echo_trap(request: HttpRequest) -> HttpResponse:
         'frameborder="0" loading="lazy"></iframe>',
         "meta": meta,
         "autoplay": "iteration" not in request.GET,
+        "recordings": RECORDINGS,
     }
     return render(request, "echo_trap/page.html", _recording(request) | context)
 
@@ -50,6 +54,17 @@ def embed_echo_trap(request: HttpRequest) -> HttpResponse:
     response["Content-Security-Policy"] = FRAMED_POLICY
     response["Referrer-Policy"] = "no-referrer"
     return response
+
+
+@login_required
+@require_POST
+def open_recording(request: HttpRequest, name: str) -> HttpResponse:
+    """Import a recorded run into the user's team, once, and open it."""
+    recording = next((recording for recording in RECORDINGS if recording.name == name), None)
+    if recording is None:
+        raise Http404("There is no such recording.")
+    team = require_writable_teams(request.user)[0]
+    return redirect("run", do_open_recording(team, signed_in(request), recording).slug)
 
 
 def _recording(request: HttpRequest) -> dict[str, Any]:

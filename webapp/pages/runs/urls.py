@@ -30,6 +30,7 @@ urlpatterns = [
     path("runs/new/environment", launch_views.launch_environment, name="launch-environment"),
     path("runs/echo-trap", launch_views.launch_echo_trap, name="launch-echo-trap"),
     path("echo-trap", trap_replay_views.echo_trap, name="echo-trap"),
+    path("recordings/<str:name>", trap_replay_views.open_recording, name="open-recording"),
     path("embed/echo-trap", trap_replay_views.embed_echo_trap, name="embed-echo-trap"),
     path("runs/<slug:slug>/", run_views.run_live, name="run"),
     path("runs/<slug:slug>/snapshot.json", run_views.run_snapshot, name="run-snapshot"),

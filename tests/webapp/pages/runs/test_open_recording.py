@@ -1,0 +1,30 @@
+"""Recorded runs of a real model: each opens as a run of the team, once, and is what its description says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.webapp.page_requests import Visitors, who
+from webapp.ingest.recorded_runs import RECORDINGS, Recording
+from webapp.runs.models import Run
+from webapp.trajectories.models import Trajectory
+
+__all__ = ["who"]
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
+def test_a_recording_opens_whole_and_only_once(who: Visitors, recording: Recording) -> None:
+    first = who.owner.post(f"/recordings/{recording.name}")
+    (run,) = Run.objects.all()
+    assert first.headers["Location"] == f"/runs/{run.slug}/"
+    assert (run.title, run.state, run.journal_error) == (recording.title, Run.State.FINISHED, "")
+    success = dict(run.evaluations.values_list("iteration", "success"))
+    stages = [success[iteration] for iteration in (min(success), 0, max(success))]
+    said = map(int, re.findall(r"(\d+)(?: %| to)", recording.about))
+    assert [round(100 * share) for share in stages] == list(said)
+    attempts = Trajectory.objects.filter(run=run).count()
+    again = who.owner.post(f"/recordings/{recording.name}")
+    assert again.headers["Location"] == first.headers["Location"]
+    assert Trajectory.objects.filter(run=run).count() == attempts > 500

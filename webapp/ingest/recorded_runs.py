@@ -1,0 +1,77 @@
+"""Recorded training runs of a real language model, which open as runs of a team without a worker or a download.
+
+Each journal in `recordings/` is one that `python -m trainer train` wrote, with a title and tags. Claims were compared
+again by the present reader.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from django.db import IntegrityError
+
+from trainer.journal.events import RunStarted
+from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.reader import read
+from webapp.ingest.imports import do_create_imported_run, do_settle_end
+from webapp.ingest.tailer import JournalTailer
+from webapp.runs.models import Run
+from webapp.teams.models import Team, User
+
+FOLDER = Path(__file__).with_name("recordings")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded run. `name` is that of its file, and `about` describes it in a sentence or two."""
+
+    name: str
+    title: str
+    about: str
+
+    @property
+    def path(self) -> Path:
+        """The compressed journal."""
+        return FOLDER / f"{self.name}.jsonl.gz"
+
+    @property
+    def launch_key(self) -> str:
+        """Launch key of the run, so that a person who opens the recording again gets the same run."""
+        return f"recorded-{self.name}"
+
+
+RECORDINGS = (
+    Recording(
+        "bandit-smollm2",
+        "SmolLM2 learns a bandit",
+        "135 million parameters on one core for four minutes: success of 0 % untrained, 22 % after 16 steps of "
+        "imitation, 100 % after 12 iterations of StarPO-S.",
+    ),
+    Recording(
+        "frozen_lake-smollm2",
+        "SmolLM2 breaks on FrozenLake",
+        "Imitation takes the same model from 3 to 53 % of the lakes. Then a learning rate that is too high takes its "
+        "thoughts apart, and its answers follow, down to 36 %. The watch speaks at iteration 19.",
+    ),
+)
+
+
+def do_open_recording(team: Team, author: User, recording: Recording) -> Run:
+    """Import a recording as a run of a team, and return the run. An earlier or half-imported one is completed."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        with gzip.open(recording.path) as packed, (folder / JOURNAL_FILE).open("wb") as file:
+            shutil.copyfileobj(packed, file)
+        run = Run.objects.filter(author=author, launch_key=recording.launch_key).first()
+        if run is None:
+            started = next(event for event in read(folder / JOURNAL_FILE) if isinstance(event, RunStarted))
+            try:
+                run = do_create_imported_run(team, author, started, launch_key=recording.launch_key)
+            except IntegrityError:  # a second click was faster
+                run = Run.objects.get(author=author, launch_key=recording.launch_key)
+        JournalTailer(run, folder).drain()
+    return do_settle_end(run)
