@@ -497,6 +497,8 @@ class Trajectory(Answer):
     """Its worst mark; `unknown` where no solver judges it, null until it has been judged after its end."""
     first_mistake_turn: int | None = None
     """Turn of its first mistake or blunder, 0-based; null where there is none."""
+    commentary: str = ""
+    """A comment of a sentence on its play; empty until it has been judged."""
     kept: bool | None
     """Whether the update used its group; null until that is decided."""
     lost_at: LostAt | None

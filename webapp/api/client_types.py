@@ -103,6 +103,7 @@ DEFAULTS = {
     ("TrajectoryOut", "false_claim_kinds"): "[]",
     ("TrajectoryOut", "worst_mark"): "None",
     ("TrajectoryOut", "first_mistake_turn"): "None",
+    ("TrajectoryOut", "commentary"): '""',
     ("TrajectoryDetail", "marks"): "[]",
     ("TrajectoryDetail", "verdict"): "None",
     ("TrajectoryDetail", "recorded"): "False",

@@ -139,6 +139,7 @@ def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> Tr
         "false_claim_kinds": trajectory.false_claim_kinds,
         "worst_mark": worst_mark_name(trajectory),
         "first_mistake_turn": trajectory.first_mistake_turn,
+        "commentary": trajectory.commentary,
         "kept": trajectory.group.kept,
         "lost_at": trajectory.lost_at,
         "error": failure_text(trajectory.error, inside=not trajectory.error or is_inside(request, run)),

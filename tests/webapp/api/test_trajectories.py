@@ -67,13 +67,18 @@ def test_marks_kinds_of_claims_and_groups_from_1_are_filtered_by(callers: Caller
     base = f"/api/runs/{played.slug}/trajectories"
     chosen = Trajectory.objects.filter(run=played).order_by("pk")[0]
     Trajectory.objects.filter(pk=chosen.pk).update(
-        worst_mark=2, first_mistake_turn=1, false_claims=2, false_claim_kinds=["box_position", "wall"]
+        worst_mark=2,
+        first_mistake_turn=1,
+        false_claims=2,
+        false_claim_kinds=["box_position", "wall"],
+        commentary="Pushed a box into a corner.",
     )
     for query in ("mark=mistake", "mistake_turn=2", "false_claim_kinds=wall,size", "false_claim_kinds=size+wall"):
         (item,) = callers.owner.get(f"{base}?{query}").json()["items"]
         assert item["slug"] == chosen.slug, query
     assert (item["worst_mark"], item["first_mistake_turn"]) == ("mistake", 1)
     assert item["false_claim_kinds"] == ["box_position", "wall"]
+    assert item["commentary"] == "Pushed a box into a corner."
     by_mark = callers.owner.get(f"{base}?sort=-mark&limit=1").json()["items"]
     assert by_mark == [item]
     others = callers.owner.get(f"{base}?sort=mark").json()["items"]

@@ -55,6 +55,7 @@ class TrajectoryOut(Schema):
     first_mistake_turn: int | None = Field(
         description="Turn of its first mistake or blunder, 0-based; null where there is none."
     )
+    commentary: str = Field(description="A comment of a sentence on its play; empty until it has been judged.")
     kept: bool | None = Field(description="Whether the update used its group; null until that is decided.")
     lost_at: LostAt | None
     error: str
