@@ -39,6 +39,12 @@ def share(value: float) -> str:
     return f"{100 * value:.1f}%"
 
 
+def signed(value: float, decimals: int = 1) -> str:
+    """Format a difference with its sign, a true minus; one that rounds to zero has no sign."""
+    text = f"{value:+.{decimals}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
 def seconds_text(seconds: float) -> str:
     """Format a duration, in minutes if it is longer than a few of them."""
     return f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:,.0f} min"

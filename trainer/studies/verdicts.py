@@ -15,6 +15,7 @@ from trainer.studies import significance
 from trainer.studies.outcomes import WINDOW, EvaluationResult, Outcome
 from trainer.studies.significance import LEVEL, MIN_SEEDS, NOTHING_SHARED, Difference, Shared, Survival
 from trainer.studies.study import Finding, Study
+from trainer.studies.tables import signed
 
 UNSETTLED = "inconclusive"
 _UPDATE_UNIT = "s of updates"
@@ -157,13 +158,13 @@ def _success(finding: Finding, arm: list[Outcome], other: list[Outcome], shift: 
     prompts = min(evaluation.prompts for side in sides for evaluation in side)
     points = 100 * (fmean(rates[0]) - fmean(rates[1]))
     if reason := _too_few(*rates):
-        return Evidence(f"{points:+.1f} points; {reason}")
+        return Evidence(f"{signed(points)} points; {reason}")
     first, second = (significance.success_estimate(values, prompts) for values in rates)
     shared = _shared_error(*sides)
     difference = significance.welch(first, second, shift, shared)
     spread = math.sqrt((first.square * first.seeds + second.square * second.seeds) / 2)
     return Evidence(
-        f"{points:+.1f} points ({100 * difference.low:+.1f} to {100 * difference.high:+.1f})",
+        f"{signed(points)} points ({signed(100 * difference.low)} to {signed(100 * difference.high)})",
         difference.p,
         supports=difference.value + shift > 0,
         needed=_needed(difference.value + shift, spread, 2, shared.square),
@@ -274,7 +275,7 @@ def _falls(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Eviden
 
 
 def _interval(difference: Difference) -> str:
-    return f"{difference.value:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
+    return f"{signed(difference.value, 2)} ({signed(difference.low, 2)} to {signed(difference.high, 2)})"
 
 
 _CLAIMS: dict[str, Callable[[Finding, list[Outcome], list[Outcome]], Evidence]] = {

@@ -71,7 +71,7 @@ def test_missing_evidence_is_not_evidence_of_equality():
     arms += [outcome("b", n, s) for n, s in enumerate((0.42, 0.5, 0.58))]
     verdict = verdict_on("not_lower", *arms)
     assert verdict.word == UNSETTLED
-    assert "-15.0 points" in verdict.figures
+    assert "−15.0 points" in verdict.figures
     assert "margin 5 points" in verdict.figures
     assert "seeds could settle it" in verdict.figures
 
