@@ -61,7 +61,7 @@ class ChatFormat:
     Args:
         tokenizer: a tokenizer with a chat template.
         think: whether responses contain a thought.
-        system: the system message; empty = none. A template without a system role gets it in the first user message.
+        system: the system message; empty = none. A template that refuses or drops it gets it in the first user message.
         variables: variables of the chat template in addition to the variables of transformers.
         day: the date for templates that write one, as YYYY-MM-DD.
         call_format: format of tool calls; `auto` = the format that reads a call as the template renders it.
@@ -77,7 +77,7 @@ class ChatFormat:
         separate_results: whether each result has a separate message; otherwise one message contains a turn's results.
     """
 
-    _MARK_ASSISTANT, _MARK_USER = "ASSISTANT-TURN-HERE", "USER-TURN-HERE"
+    _MARK_SYSTEM, _MARK_ASSISTANT, _MARK_USER = "SYSTEM-TEXT-HERE", "ASSISTANT-TURN-HERE", "USER-TURN-HERE"
     eos_id: int
     call_end_id: int | None = None
     tools: tuple[ToolSpec, ...] = ()
@@ -87,7 +87,9 @@ class ChatFormat:
     renders_results = False
     separate_results = False
     _model_end_ids: frozenset[int] = frozenset()
+    _assistant_header = ""
     _tool_messages = ToolMessages()
+    _merges_system = False
     _system_lists_tools = False
 
     def __init__(
@@ -105,6 +107,10 @@ class ChatFormat:
         self.tokenizer, self.system, self._variables = tokenizer, system, dict(variables or {})
         self._template = dated(_get_template(tokenizer), date.fromisoformat(day))
         self._check_system()
+        self._assistant_header = self._missing_header()
+        self._merges_system = self._MARK_SYSTEM not in self._render(
+            [{"role": "system", "content": self._MARK_SYSTEM}, {"role": "user", "content": "x"}]
+        )
         # Without the system message, which some templates write before the last user message: it is read once.
         rendered = self._render(
             [
@@ -180,34 +186,55 @@ class ChatFormat:
     def _split_end(self, tail: str) -> tuple[int, str]:
         """Return the token that ends a response, and the text between it and the next user message."""
         added = self.tokenizer.added_tokens_decoder
-        special = {token.content: number for number, token in added.items() if token.special}
         closing = tail.lstrip()
-        for content in sorted(special, key=len, reverse=True):
-            if closing.startswith(content):
-                return special[content], closing.removeprefix(content)
+        # Tokenizers of some finetuned models have end tokens that are not marked as special.
+        longest = sorted(added.items(), key=lambda entry: (entry[1].special, len(entry[1].content)), reverse=True)
+        for number, token in longest:
+            if token.content and closing.startswith(token.content):
+                return number, closing.removeprefix(token.content)
         if self.tokenizer.eos_token_id is None:
             raise TemplateError("the model's tokenizer has no end-of-sequence token, so a response could never end")
         return int(self.tokenizer.eos_token_id), tail
 
     def _render(self, messages: list[dict[str, Any]]) -> str:
-        tools = {"tools": [tool.definition() for tool in self.tools]} if self.renders_tools else {}
         if self._system_lists_tools and messages[0]["role"] == "system":
             messages = [messages[0] | self._definitions_as_text(), *messages[1:]]
+        has_system = messages[0]["role"] == "system"
+        if has_system and not self._merges_system:
+            try:
+                return self._apply(messages) + self._assistant_header
+            except TemplateError:  # e.g. "System role not supported"
+                pass
+        if has_system:
+            merged = {"role": "user", "content": messages[0]["content"] + "\n\n" + messages[1]["content"]}
+            messages = [merged, *messages[2:]]
+        return self._apply(messages) + self._assistant_header
+
+    def _apply(self, messages: list[dict[str, Any]], *, generation_prompt: bool = True) -> str:
+        """Return the messages as the template renders them. Raises TemplateError if it refuses them."""
+        tools = {"tools": [tool.definition() for tool in self.tools]} if self.renders_tools else {}
         try:
             text: str = self.tokenizer.apply_chat_template(
                 messages,
                 chat_template=self._template,
                 tokenize=False,
-                add_generation_prompt=True,
+                add_generation_prompt=generation_prompt,
                 **tools,
                 **self._variables,
             )
-        except Exception as error:  # templates may raise any error, e.g. "System role not supported"
-            if messages[0]["role"] != "system":
-                raise TemplateError(f"the model's chat template cannot render a dialogue: {error}") from error
-            merged = {"role": "user", "content": messages[0]["content"] + "\n\n" + messages[1]["content"]}
-            return self._render([merged, *messages[2:]])
+        except Exception as error:  # templates may raise any error
+            raise TemplateError(f"the model's chat template cannot render a dialogue: {error}") from error
         return text
+
+    def _missing_header(self) -> str:
+        """Return the text that begins a response in dialogues, for templates that ignore `add_generation_prompt`."""
+        question = {"role": "user", "content": self._MARK_USER}
+        prompt = self._apply([question])
+        if prompt != self._apply([question], generation_prompt=False):
+            return ""
+        answered = self._apply([question, {"role": "assistant", "content": self._MARK_ASSISTANT}])
+        header, mark, _ = answered.removeprefix(prompt).partition(self._MARK_ASSISTANT)
+        return header.rstrip(" ") if mark and answered.startswith(prompt) else ""
 
     def _definitions_as_text(self) -> dict[str, str]:
         """Return fields of the system message from which some templates (Phi-4-mini, OLMo 3) take the definitions."""

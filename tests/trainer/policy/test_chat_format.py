@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tokenizers import AddedToken
 
 from tests.trainer import tiny
 from tests.trainer.random_texts import texts
@@ -20,6 +21,10 @@ from trainer.rollout.trajectory import collate
 STYLES = tiny.styles()
 PREFIX_PRESERVING = ["pocket", "chatml", "llama-3"]
 style_names = pytest.mark.parametrize("style", STYLES)
+CHATML_WITHOUT_PROMPT = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{% endfor %}"
+)
 
 env_names = st.sampled_from(["Sokoban", "FrozenLake", "Bandit", "Countdown", "MetaMathQA"])
 
@@ -158,6 +163,31 @@ def test_a_template_without_a_system_role_gets_it_in_the_first_user_turn():
     chat = ChatFormat(STYLES["no system role, own end of turn"], think=True)
     text = chat.tokenizer.decode(chat.opening("hello"))
     assert text == f"<bos><start_of_turn>user\n{SYSTEM}\n\nhello<end_of_turn>\n<start_of_turn>model\n<think>"
+
+
+def test_a_template_that_drops_the_system_message_gets_it_in_the_first_user_turn():
+    template = CHATML_WITHOUT_PROMPT.replace("in messages", "in messages if message.role != 'system'")
+    chat = ChatFormat(tiny.bpe(["<|im_start|>", "<|im_end|>"], template, "<|im_end|>"), think=True)
+    text = chat.tokenizer.decode(chat.opening("hello"))
+    assert text == f"<|im_start|>user\n{SYSTEM}\n\nhello<|im_end|>\n<|im_start|>assistant\n<think>"
+
+
+def test_a_template_without_a_generation_prompt_begins_responses_as_its_dialogues_do():
+    texts = []
+    for prompt in ("", "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"):
+        tokenizer = tiny.bpe(["<|im_start|>", "<|im_end|>"], CHATML_WITHOUT_PROMPT + prompt, "<|im_end|>")
+        chat = ChatFormat(tokenizer, think=True)
+        texts.append([tokenizer.decode(ids) for ids in (chat.opening("one"), chat.between("two", ended=True))])
+    assert texts[0] == texts[1]
+
+
+def test_an_end_token_that_is_not_marked_as_special_ends_responses():
+    prompt = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    tokenizer = tiny.bpe(["</s>"], CHATML_WITHOUT_PROMPT + prompt, "</s>")
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in ("<|im_start|>", "<|im_end|>")])
+    chat = ChatFormat(tokenizer, think=True)
+    assert tokenizer.convert_ids_to_tokens(chat.eos_id) == "<|im_end|>"
+    assert tokenizer.decode(chat.between("more", ended=False)).startswith("<|im_end|>\n<|im_start|>user\nmore")
 
 
 def test_the_end_token_is_the_one_closing_a_turn_in_the_template():
