@@ -66,7 +66,23 @@ def check_folder(folder: Path) -> str:
             "its tokenizer has no chat template: it is a base model. Choose an instruction-tuned (chat) model, or add "
             "the template of a family with --template chatml, gemma or llama3"
         )
+    _check_template(tokenizer)
     return str(config.get_text_config().model_type)
+
+
+def _check_template(tokenizer: Any) -> None:
+    """Raise ModelStoreError for a chat template that cannot be parsed."""
+    from jinja2 import TemplateError, TemplateSyntaxError
+
+    try:
+        tokenizer.apply_chat_template([{"role": "user", "content": "x"}], tokenize=False)
+    except TemplateSyntaxError as error:
+        raise ModelStoreError(
+            f"its chat template has an error in line {error.lineno} ({error.message}): correct it, or replace it by "
+            "the template of a family with --template chatml, gemma or llama3"
+        ) from error
+    except (TemplateError, TypeError, ValueError):  # refuses this dialogue; before a run starts, its own are tried
+        return
 
 
 def weight_shapes(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -256,8 +257,16 @@ def require_space(size: int) -> None:
 
 
 def write_record(folder: Path, record: ModelRecord) -> None:
-    """Write the record into the folder of a model."""
-    (folder / RECORD_FILE).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    """Write the record into the folder of a model, and give the other files its permissions.
+
+    safetensors creates files that only their owner can read. An operator's model would be useless to a worker's user.
+    """
+    path = folder / RECORD_FILE
+    path.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    permissions = stat.S_IMODE(path.stat().st_mode)
+    for file in folder.iterdir():
+        if file.is_file():
+            file.chmod(permissions)
 
 
 def read_record(folder: Path) -> ModelRecord | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -162,6 +163,21 @@ def test_end_tokens_and_families_without_a_template(tmp_path: Path) -> None:
         import_model([tmp_path / "base.gguf"])
     made = import_model([tmp_path / "base.gguf"], options=ImportOptions(template="chatml"))
     assert "<|im_start|>" in AutoTokenizer.from_pretrained(made.path).chat_template
+
+
+def test_a_chat_template_with_an_error_is_refused_or_replaced(tmp_path: Path) -> None:
+    words = replace(tiny_gguf.smollm2_words(400), template="{% for message in messages %}\n{{ message.content }")
+    model = tiny_gguf.tiny_model("llama", len(words.tokens))
+    tiny_gguf.write(tmp_path / "tiny.gguf", model, "llama", words)
+    with pytest.raises(ModelStoreError, match=r"chat template has an error in line 2 .*--template chatml"):
+        import_model([tmp_path / "tiny.gguf"])
+    assert import_model([tmp_path / "tiny.gguf"], options=ImportOptions(template="chatml")).name == "tiny"
+
+
+def test_all_files_of_a_model_can_be_read_by_whoever_can_read_its_record(llama_file: Path) -> None:
+    files = list(import_model([llama_file], "shared").path.iterdir())
+    assert len(files) > 4
+    assert {file.stat().st_mode for file in files} == {llama_file.stat().st_mode}
 
 
 @pytest.fixture(scope="module")
