@@ -60,7 +60,7 @@ def fetch(
             break
         else:
             kind = ResumableError if any(isinstance(error, ResumableError) for error in problems) else ModelStoreError
-            label = entry.label if entry else name
+            label = entry.label if entry else model
             raise kind(f"{label} could not be installed. " + ". ".join(f"From {error}" for error in problems) + ".")
     return store.describe(name)
 

