@@ -69,7 +69,7 @@ class StoreStatus:
         """Progress in bytes, e.g. “38 of 93 MB”; empty before the first report."""
         if self.stored is None or not self.stored.total_bytes or not self.stored.stage:
             return ""
-        return f"{self.stored.done_bytes / 1e6:,.0f} of {size_text(self.stored.total_bytes)}"
+        return _joined_sizes(self.stored.done_bytes, "of", self.stored.total_bytes)
 
 
 @dataclass(frozen=True)
@@ -379,8 +379,13 @@ def parameters_text(number: int) -> str:
 
 def download_text(sizes: Sequence[int]) -> str:
     """Return the size of a download, whose sources may differ: “93 MB” or “93 to 273 MB”."""
-    low, high = size_text(min(sizes)), size_text(max(sizes))
-    if low == high:
-        return low
-    number, unit = low.split()
-    return f"{number} to {high}" if high.endswith(unit) else f"{low} to {high}"
+    if size_text(min(sizes)) == size_text(max(sizes)):
+        return size_text(max(sizes))
+    return _joined_sizes(min(sizes), "to", max(sizes))
+
+
+def _joined_sizes(first: int, word: str, second: int) -> str:
+    """Return two sizes in bytes with a shared unit, e.g. “38 of 93 MB”, or with both, e.g. “38 MB of 3.4 GB”."""
+    number, unit = size_text(first).split()
+    last = size_text(second)
+    return f"{number} {word} {last}" if last.endswith(unit) else f"{number} {unit} {word} {last}"

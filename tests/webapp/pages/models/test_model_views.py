@@ -124,6 +124,8 @@ def test_the_progress_of_a_download_is_swapped_into_its_card(here: Worker, peopl
     assert f'id="status-model-{NAME}" hx-swap-oob="true"' in text
     assert "Cancel" not in text
     assert "Cancel" in page(who.owner, "/models/status")
+    StoredModel.objects.update(total_bytes=3_427_000_000)
+    assert "· 38 MB of 3.4 GB" in compact(page(who.viewer, "/models/status"))
     StoredModel.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
     assert "worker@here stopped during the download" in compact(page(who.owner, "/models/status")).lower()
 
