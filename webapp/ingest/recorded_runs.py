@@ -52,6 +52,12 @@ RECORDINGS = (
         "imitation, 100 % after 12 iterations of StarPO-S.",
     ),
     Recording(
+        "countdown-smollm2",
+        "SmolLM2 learns Countdown",
+        "Success of 0 % untrained, 31 % after imitation, which is random play, and 75 % after 40 iterations of StarPO-S. "
+        "It finds the operation that fits; the results in its thoughts stay as false as they were.",
+    ),
+    Recording(
         "frozen_lake-smollm2",
         "SmolLM2 breaks on FrozenLake",
         "Imitation takes the same model from 3 to 53 % of the lakes. Then a learning rate that is too high takes its "
