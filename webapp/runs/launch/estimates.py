@@ -297,7 +297,7 @@ def time_given(
         gpu: True if the runs would get a GPU.
     """
     paces: dict[str, list[RecordedPace]] = {}
-    total, at_most = 0.0, False
+    total, longest, at_most = 0.0, 0.0, False
     for config in configs:
         model = config.policy.model
         if config.hosted.url:
@@ -309,9 +309,11 @@ def time_given(
         if not paces[model]:
             return None
         lengths = token_lengths(work, config)
-        total += _seconds(config, paces[model][0], lengths)
+        seconds = _seconds(config, paces[model][0], lengths)
+        total += seconds
+        longest += seconds * paces[model][0].range
         at_most = at_most or (lengths.trajectory is None and config.kind != "sft")
-    return ExpectedTime(total, at_most)
+    return ExpectedTime(longest if at_most else total, at_most)
 
 
 def _seconds(config: RunConfig, pace: RecordedPace, lengths: TokenLengths) -> float:

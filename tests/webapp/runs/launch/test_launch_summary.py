@@ -238,6 +238,10 @@ def test_another_environment_has_only_an_upper_bound(people: People, run: Run) -
     assert time.how.endswith(reason)
     assert (expected := estimates.expected_time(people.owner, [config, elsewhere])) is not None
     assert expected.text.startswith("at most "), "one unknown part makes the sum a bound"
+    larger = load_preset("bandit-starpo_s-smollm2")
+    bound = estimates.figures(people.owner, larger)[1].value
+    assert (expected := estimates.expected_time(people.owner, [larger])) is not None
+    assert expected.text == bound, "the pace of another size is uncertain, and a bound includes that"
     longer = with_values(config, {"rollout.max_response_tokens": 2 * config.rollout.max_response_tokens})
     assert "runs with other limits used in Sokoban" in estimates.figures(people.owner, longer)[0].how
 
