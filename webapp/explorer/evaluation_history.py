@@ -8,7 +8,7 @@ from typing import Any
 
 from trainer.metrics import charts
 from webapp.core.spacing import evenly
-from webapp.explorer.run_result import Gain, PuzzleKey, PuzzlePlay, gain, plays_of
+from webapp.explorer.run_result import Gain, PuzzleKey, PuzzlePlay, gain, gain_parts, plays_of
 from webapp.runs.models import Evaluation, MetricPoint, Run
 
 MAX_FRAMES = 60
@@ -44,6 +44,7 @@ class EvaluationHistory:
 
     Attributes:
         gain: gain from the first evaluation to the last one; None with fewer than two.
+        parts: its parts by imitation and by reinforcement, of a run with a warm-up on demonstrations.
         frames: the evaluations of the wall, oldest first.
         slugs: for each puzzle, the slug of its newest attempt, whose film shows it through training.
         numbers: for each puzzle, its number in the suite, from 0.
@@ -52,6 +53,7 @@ class EvaluationHistory:
 
     evaluations: Sequence[Evaluation]
     gain: Gain | None
+    parts: Sequence[Gain]
     frames: Sequence[EvaluationFrame]
     slugs: Sequence[str]
     numbers: Sequence[int]
@@ -106,7 +108,8 @@ def make_frames(
 def load_history(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHistory:
     """Load the history of one suite, given its evaluations by iteration. Two queries."""
     suite = evaluations[0].suite
-    plays = plays_of(run, suite, set(evenly([evaluation.iteration for evaluation in evaluations], MAX_FRAMES)))
+    shown = evenly([evaluation.iteration for evaluation in evaluations], MAX_FRAMES)
+    plays = plays_of(run, suite, {*shown, 0})  # 0: after a warm-up
     keys = sorted({key for played in plays.values() for key in played})[:MAX_PUZZLES]
     newest: dict[PuzzleKey, str] = {}
     for iteration in sorted(plays):
@@ -117,6 +120,7 @@ def load_history(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHisto
         None
         if len(evaluations) < 2
         else gain(first, last, plays.get(first.iteration, {}), plays.get(last.iteration, {})),
+        gain_parts(evaluations, plays),
         make_frames(plays, keys),
         [newest[key] for key in keys],
         [key[0] for key in keys],

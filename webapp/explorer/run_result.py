@@ -231,6 +231,16 @@ def best_checkpoint(stored: Sequence[int], success: Mapping[int, float]) -> int 
     return max(stored, key=order, default=None)
 
 
+def gain_parts(evaluations: Sequence[Evaluation], plays: Mapping[int, Mapping[PuzzleKey, PuzzlePlay]]) -> list[Gain]:
+    """Return the gain by imitation and the gain by reinforcement; empty for runs without an evaluation between them."""
+    first, last = evaluations[0], evaluations[-1]
+    warmed_up = next((evaluation for evaluation in evaluations if evaluation.iteration == 0), None)
+    if warmed_up is None or not first.iteration < 0 < last.iteration:
+        return []
+    before, between, after = (plays.get(at, {}) for at in (first.iteration, 0, last.iteration))
+    return [gain(first, warmed_up, before, between), gain(warmed_up, last, between, after)]
+
+
 def result(
     run: Run,
     evaluations: Sequence[Evaluation],
@@ -260,10 +270,7 @@ def result(
     if first is not None and last is not None and first is not last:
         first_plays, last_plays = plays.get(first.iteration, {}), plays.get(last.iteration, {})
         compared, sections = gain(first, last, first_plays, last_plays), wall(first_plays, last_plays)
-        warmed_up = next((evaluation for evaluation in evaluations if evaluation.iteration == 0), None)
-        if warmed_up is not None and first.iteration < 0 < last.iteration:
-            between = plays.get(0, {})
-            parts = [gain(first, warmed_up, first_plays, between), gain(warmed_up, last, between, last_plays)]
+        parts = gain_parts(evaluations, plays)
     success = {evaluation.iteration: evaluation.success for evaluation in evaluations}
     checkpoint = best_checkpoint(checkpoints, success)
     evaluated = None if checkpoint is None else evaluated_at(checkpoint, success)

@@ -72,11 +72,11 @@ def test_pages_tell_imitation_from_reinforcement(warmed_up: Run, who: Visitors) 
     )
     Run.objects.filter(pk=run.pk).update(state=Run.State.FINISHED, iterations=1)
     address = f"/runs/{run.slug}/"
-    page = words(who.owner.get(address).content.decode())
-    assert "0.0% → to 25.0% → to 83.3% +83.3 points" in page
-    assert "0.0% → 25.0% by imitation (3 steps on demonstrations): " in page
-    assert "25.0% → 83.3% by reinforcement: a gain beyond chance" in page
-    evaluation = words(who.owner.get(f"{address}evaluation").content.decode())
+    page, evaluation = (words(who.owner.get(address + tab).content.decode()) for tab in ("", "evaluation"))
+    for text in (page, evaluation):
+        assert "0.0% → to 25.0% → to 83.3% +83.3 points" in text
+        assert "0.0% → 25.0% by imitation (3 steps on demonstrations): " in text
+        assert "25.0% → 83.3% by reinforcement: a gain beyond chance" in text
     for when in ("before the warm-up", "after the warm-up", "after iteration 1"):
         assert when in evaluation
     curves = who.owner.get(f"{address}curves").content.decode()
