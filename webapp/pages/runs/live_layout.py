@@ -36,20 +36,20 @@ def intro(run: Run) -> str:
         (f"{run.parameters / unit:.0f}{letter}-parameter " for unit, letter in PLAYERS if run.parameters >= unit), ""
     )
     group_size = run.config.get("rollout", {}).get("group_size", 1)
-    if run.iterations or run.iteration:
-        doing = "is learning" if run.state in Run.HELD else "learned"
+    name = run.environment
+    if not run.iterations and not run.iteration:
+        doing = f"plays {name}".rstrip() if run.recorded is None else f"works on {name or 'a task'}"
+    elif run.state not in Run.ENDED:
+        doing = f"is learning {name}" if name else "is learning"
     else:
-        doing = "plays" if run.recorded is None else "works on"
-    where = f" {run.environment}" if run.environment else " a task" if doing == "works on" else ""
+        doing = f"was trained on {name}" if name else "was trained"
     if run.config.get("kind") == "sft":
         return (
-            f"A {size}language model {doing}{where} from demonstrations. Each square is one attempt of an evaluation. "
+            f"A {size}language model {doing} from demonstrations. Each square is one attempt of an evaluation. "
             "Click any square to watch it think."
         )
     rows = f"; each row is one {run.task_noun} tried {group_size} times" if run.iterations and group_size > 1 else ""
-    return (
-        f"A {size}language model {doing}{where}. Each square is one attempt{rows}. Click any square to watch it think."
-    )
+    return f"A {size}language model {doing}. Each square is one attempt{rows}. Click any square to watch it think."
 
 
 def has_attempts(run: Run) -> bool:

@@ -221,7 +221,7 @@ def test_imported_chats_have_no_panels_of_what_they_have_not(chats: Run, who: Vi
 def test_charts_of_what_was_recorded_stay(foreign: Run, who: Visitors) -> None:
     page = read(who.owner, f"/runs/{foreign.slug}/")
     assert [name for name in CHARTS if f'data-chart="{name}" hidden' in page] == ["entropy", "imitation", "gradient"]
-    assert "A language model learned W." in page
+    assert "A language model was trained on W." in page
     Run.objects.filter(pk=foreign.pk).update(state=Run.State.RUNNING, ended_at=None)
     page = read(who.owner, f"/runs/{foreign.slug}/")
     assert [name for name in CHARTS if f'data-chart="{name}" hidden' in page] == ["imitation"]
