@@ -238,8 +238,8 @@ def error_text(error: Exception) -> str:
     """Return a failed installation's reason as a sentence, also where the operating system gave it."""
     if disk_space.is_full(error):
         return (
-            f"the disk of {models_folder()} is full; what was downloaded is deleted: free some space, or set "
-            "ECHOSCOPE_MODELS to a folder on another disk"
+            f"the disk of {models_folder()} is full: nothing was installed, and no unfinished file is left. Free "
+            "some space, or set ECHOSCOPE_MODELS to a folder on another disk"
         )
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
