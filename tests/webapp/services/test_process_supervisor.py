@@ -76,7 +76,7 @@ class Site:
         self.redis = Redis(home / "redis", free_port(), "secret")
         argv = [sys.executable, "-c", SUPERVISOR, str(home), str(self.postgres.port), str(self.redis.port)]
         self.process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        self._queue: queue.Queue[str] = queue.Queue()
+        self._queue: queue.Queue[str | None] = queue.Queue()  # lines, and None at the end
         self.lines: list[str] = []
         threading.Thread(target=self._read, daemon=True).start()
         self.pids = json.loads(self.wait_for(lambda line: line.startswith("{")))
@@ -85,6 +85,7 @@ class Site:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._queue.put(line.strip())
+        self._queue.put(None)
 
     def wait_for(self, accept: Callable[[str], bool]) -> str:
         """The next line that is accepted."""
@@ -93,6 +94,8 @@ class Site:
             try:
                 line = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
+                line = None
+            if line is None:
                 pytest.fail(f"no such line among {self.lines}")
             self.lines.append(line)
             if line.startswith("{"):
