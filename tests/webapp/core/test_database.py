@@ -77,6 +77,7 @@ def test_a_worker_with_a_fast_clock_takes_no_run_from_others(
     Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, lease="of another", lease_expires_at=lease)
     fast_clock(monkeypatch, actions.LEASE * 60)
     monkeypatch.setattr(heartbeat, "HEARTBEAT_INTERVAL", 0.05)
+    monkeypatch.setattr(heartbeat, "REAP_INTERVAL", 0.05)
     worker = Heartbeat("fast@here", ["training"], 1)
     rounds: list[int] = []
     reap = actions.do_reap
