@@ -92,17 +92,6 @@ def test_a_study_runs_end_to_end_and_is_plotted_beside_the_paper(name, tmp_path,
     assert any(element.get("points") for element in drawn.iter("{http://www.w3.org/2000/svg}polyline"))
 
 
-def test_finished_cells_are_skipped_and_only_missing_ones_are_run(tmp_path, pocket_folder, complete, capsys):
-    complete("table-4", tmp_path)
-    sizes = {path: path.stat().st_size for path in tmp_path.rglob(JOURNAL_FILE)}
-    assert len(sizes) == 4
-    assert smoke("table-4", tmp_path, pocket_folder, "--seeds", "2") == 0
-    assert "4 of 8 cells are already complete" in capsys.readouterr().out
-    assert {path: path.stat().st_size for path in sizes} == sizes
-    assert "| with a thought |" in (tmp_path / "table-4.md").read_text()
-    assert "| seeds | 0 to 1 |" in (tmp_path / "table-4.md").read_text()
-
-
 @pytest.mark.nightly
 def test_a_stopped_cell_resumes_in_a_separate_process(tmp_path, pocket_folder):
     cells = grid.cells(find("table-4"), "smoke", 1, tmp_path, (f"policy.model={pocket_folder}", "iterations=3"))[:1]
@@ -195,19 +184,26 @@ def test_evaluations_are_drawn_beside_what_was_played_in_training(tmp_path, comp
         assert f"Sokoban: {title}" in picture_text
 
 
-def test_a_study_names_all_machines_that_it_ran_on(tmp_path, pocket_folder, complete, monkeypatch):
+def test_only_missing_cells_are_run_and_all_machines_are_named(tmp_path, pocket_folder, complete, monkeypatch, capsys):
     def on(machine, *arguments):
         monkeypatch.setattr(command, "describe", lambda: f"{machine}, load before the start 0.1")
         assert smoke("table-4", tmp_path, pocket_folder, *arguments) == 0
         return json.loads((tmp_path / command.RECORD).read_text())["machine"]
 
     complete("table-4", tmp_path)
+    sizes = {path: path.stat().st_size for path in tmp_path.rglob(JOURNAL_FILE)}
+    assert len(sizes) == 4
     first = "a laptop, load before the start 0.1"
     record = json.loads((tmp_path / command.RECORD).read_text())
     (tmp_path / command.RECORD).write_text(json.dumps(record | {"machine": first}))
     assert on("a laptop") == first
+    capsys.readouterr()
     both = on("a GPU", "--seeds", "2")
     assert both == f"{first}; a GPU, load before the start 0.1"
+    assert "4 of 8 cells are already complete" in capsys.readouterr().out
+    assert {path: path.stat().st_size for path in sizes} == sizes
+    assert "| with a thought |" in (tmp_path / "table-4.md").read_text()
+    assert "| seeds | 0 to 1 |" in (tmp_path / "table-4.md").read_text()
     assert on("a third one, which only writes the page", "--seeds", "2") == both
 
 
