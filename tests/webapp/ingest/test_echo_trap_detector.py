@@ -229,12 +229,12 @@ def test_pieces_and_restarts_give_the_same_verdict(
 @pytest.mark.parametrize("seed", nightly_but([1, 2], [1]))
 def test_late_and_repeated_metrics_give_the_same_verdict(seed: int, people: People, tmp_path: Path) -> None:
     """Each metric comes in an event of its own, up to four iterations late, and one in ten twice."""
-    record(tmp_path / "ordered", signals(falls=True, iterations=150))
+    record(tmp_path / "ordered", signals(falls=True))
     ordered = verdict(imported(tmp_path / "ordered", people))
     chance = random.Random(seed)
     events = [
         (iteration + delay, iteration, name, value)
-        for iteration, values in signals(falls=True, iterations=150)
+        for iteration, values in signals(falls=True)
         for name, value in values.items()
         for delay in (chance.randrange(5), *([chance.randrange(5)] if chance.random() < 0.1 else []))
     ]
@@ -363,7 +363,7 @@ def test_runs_that_were_read_before_there_was_a_detector_are_judged_once(people:
 def test_an_open_page_shows_what_a_reloaded_one_shows(
     share: float, step: int, late: bool, people: People, tmp_path: Path
 ) -> None:
-    metrics = [(step * at, values) for at, values in signals(falls=True, iterations=150)]
+    metrics = [(step * at, values) for at, values in signals(falls=True)]
     if late:
         metrics[30:60] = [*metrics[31:60], metrics[30]]
     lines = record(tmp_path / "whole", iter(metrics)).read_bytes().splitlines(keepends=True)

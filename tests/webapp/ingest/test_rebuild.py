@@ -50,9 +50,11 @@ def whole(run: Run, folder: Path) -> bytes:
 
 
 def test_every_cut_of_the_last_lines_is_detected(run: Run, folder: Path, whole: bytes) -> None:
+    """At each byte around the ends of lines, and at some inside of them."""
     path, lines = folder / JOURNAL_FILE, whole.splitlines(keepends=True)
-    begin = len(whole) - sum(map(len, lines[-LAST_LINES:]))
-    for size in range(begin, len(whole)):
+    ends = [len(b"".join(lines[: len(lines) - lost])) for lost in range(LAST_LINES + 1)]
+    near = {end + offset for end in ends for offset in range(-3, 4)}
+    for size in sorted(near.union(range(ends[-1], ends[0], 23)) & set(range(ends[-1], len(whole)))):
         path.write_bytes(whole[:size])
         tailer = JournalTailer(run, folder)
         assert tailer.step() == 0

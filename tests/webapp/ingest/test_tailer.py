@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -140,15 +139,23 @@ def test_a_line_longer_than_a_batch_is_read_whole(run: Run, folder: Path, monkey
     assert len(Turn.objects.get().event["thought"]) == 25_000
 
 
+@pytest.fixture
+def in_one_piece(run: Run, folder: Path) -> Run:
+    """A run of two attempts whose whole journal was read at once."""
+    again = [journal_builder.started(2, 1, 0), *journal_builder.iteration(2)]
+    journal_builder.write(folder, *journal_builder.whole_run(2), *again)
+    reference = Run.objects.create(team=run.team, title="whole", config={}, environment="Sokoban")
+    JournalTailer(reference, folder).drain()
+    return reference
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.floats(0, 1), max_size=12), batch=st.sampled_from([200, 2_000, 20_000, 1_000_000]))
-def test_any_chunking_of_a_journal_gives_the_same_rows(run: Run, cuts: list[float], batch: int) -> None:
+def test_any_chunking_of_a_journal_gives_the_same_rows(
+    run: Run, folder: Path, in_one_piece: Run, cuts: list[float], batch: int
+) -> None:
+    data = (folder / JOURNAL_FILE).read_bytes()
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        again = [journal_builder.started(2, 1, 0), *journal_builder.iteration(2)]
-        source = journal_builder.write(Path(place) / "whole", *journal_builder.whole_run(2), *again)
-        data = source.read_bytes()
-        reference = Run.objects.create(team=run.team, title="whole", config={}, environment="Sokoban")
-        JournalTailer(reference, source.parent).drain()
         patch.setattr("webapp.ingest.tailer.BATCH_BYTES", batch)
         parts = Run.objects.create(team=run.team, title="parts", config={}, environment="Sokoban")
         growing = Path(place) / "parts" / JOURNAL_FILE
@@ -157,9 +164,8 @@ def test_any_chunking_of_a_journal_gives_the_same_rows(run: Run, cuts: list[floa
             growing.write_bytes(data[:cut])
             JournalTailer(parts, growing.parent).drain()  # a new reader each time, as after a crash
             parts.refresh_from_db()
-        assert facts(parts) == facts(reference)
-        assert [event["seq"] for event in events_of(parts)] == [event["seq"] for event in events_of(reference)]
-        shutil.rmtree(growing.parent)
+        assert facts(parts) == facts(in_one_piece)
+        assert [event["seq"] for event in events_of(parts)] == [event["seq"] for event in events_of(in_one_piece)]
 
 
 def test_a_later_attempt_replaces_replayed_iterations(run: Run, folder: Path) -> None:
