@@ -9,6 +9,7 @@ import pydantic
 from django.http import HttpRequest
 from ninja import NinjaAPI
 from ninja.errors import ValidationError, ValidationErrorContext
+from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
 from ninja.types import DictStrAny
 
@@ -53,7 +54,23 @@ class StrictParser(Parser):
 
 
 class Api(NinjaAPI):
-    """Ninja API whose validation errors keep the input, for messages that quote it."""
+    """Ninja API that keeps the input of validation errors, for messages that quote it, and builds its document once."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._documents: dict[str, OpenAPISchema] = {}
+
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: DictStrAny | None = None
+    ) -> OpenAPISchema:
+        """Return the OpenAPI document; callers do not change it.
+
+        Building it takes a second, everyone may request it, and operations do not change while the site runs.
+        """
+        prefix = self.get_root_path(path_params or {}) if path_prefix is None else path_prefix
+        if prefix not in self._documents:
+            self._documents[prefix] = super().get_openapi_schema(path_prefix=prefix)
+        return self._documents[prefix]
 
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]

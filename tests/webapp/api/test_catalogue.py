@@ -14,6 +14,7 @@ from tests.webapp.api.api_clients import Callers, Program, problem, program
 from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
 from trainer.config.files import preset_names
+from webapp.api.root import api
 from webapp.runs.models import Run, Worker
 from webapp.teams.actions import do_revoke_token
 from webapp.teams.models import ApiToken
@@ -139,6 +140,7 @@ def test_a_body_that_is_too_large_is_reported(callers: Callers, run: Run) -> Non
 
 def test_the_reference_is_public_complete_and_self_hosted() -> None:
     document = Client().get("/api/openapi.json").json()
+    assert api.get_openapi_schema(path_prefix="/api/") is api.get_openapi_schema(path_prefix="/api/"), "built once"
     parts = {operation["tags"][0] for operations in document["paths"].values() for operation in operations.values()}
     pages = {part: Client().get(f"/api/docs?part={part}").content for part in sorted(parts)}
     assert all(len(page) < 200_000 for page in pages.values()), {part: len(page) for part, page in pages.items()}

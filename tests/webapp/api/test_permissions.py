@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,21 +92,25 @@ PARTS = {
 """First part of a path → the object that its slug names; others name the run."""
 
 
-DOCUMENT = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
+@cache
+def document() -> dict[str, Any]:
+    """The API's own description."""
+    described: dict[str, Any] = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
+    return described
 
 
 def operations() -> Iterator[tuple[str, str, str]]:
     """(id, method, path) of every operation of the API."""
-    for path, methods in DOCUMENT["paths"].items():
+    for path, methods in document()["paths"].items():
         for method, operation in methods.items():
             yield operation["operationId"], method.upper(), path
 
 
 def check_documented(answer: HttpResponse, method: str, path: str) -> None:
     """The response has a documented status, and its JSON fits the documented schema."""
-    content = DOCUMENT["paths"][path][method.lower()]["responses"][str(answer.status_code)].get("content", {})
+    content = document()["paths"][path][method.lower()]["responses"][str(answer.status_code)].get("content", {})
     if "application/json" in content and answer.get("Content-Type", "").startswith("application/json"):
-        documented = content["application/json"]["schema"] | {"components": DOCUMENT["components"]}
+        documented = content["application/json"]["schema"] | {"components": document()["components"]}
         jsonschema.Draft202012Validator(documented).validate(json.loads(answer.content))
 
 
