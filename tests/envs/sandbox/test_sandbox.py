@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from envs.base import TextEnv
 from envs.sandbox.client import EnvironmentFailure, Sandbox
 from envs.sandbox.host_environment import host_environment
 from tests.envs.plugins import offering
-from tests.patience import SECONDS
+from tests.patience import SECONDS, wait_until
 
 ROOT = Path(__file__).parents[3]
 STEP = 1.5
@@ -48,13 +47,6 @@ def gone(process: int) -> bool:
     except OSError:
         return True
     return state in "ZX"
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < deadline, "the condition was not met in time"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("name", ["Sokoban", "FrozenLake", "Bandit"])

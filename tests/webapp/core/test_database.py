@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -17,7 +16,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.patience import SECONDS
+from tests.patience import SECONDS, wait_until
 from webapp.core import database
 from webapp.core.database import RowLocked, clock_offset, database_now, lock_wait
 from webapp.core.env import TIMEOUTS, WEB_TIMEOUTS, set_timeouts
@@ -63,13 +62,6 @@ def fast_clock(monkeypatch: pytest.MonkeyPatch, ahead: timedelta) -> None:
     monkeypatch.setattr(timezone, "now", lambda: now() + ahead)
 
 
-def eventually(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_a_worker_with_a_fast_clock_takes_no_run_from_others(
     run: Run, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +75,7 @@ def test_a_worker_with_a_fast_clock_takes_no_run_from_others(
     reap = actions.do_reap
     monkeypatch.setattr(actions, "do_reap", lambda now: rounds.append(reap(now)))
     worker.start()
-    eventually(lambda: len(rounds) >= 3)
+    wait_until(lambda: len(rounds) >= 3)
     worker.stop()
     assert Run.objects.get(pk=run.pk).lease == "of another"
     seen = Worker.objects.get(name="fast@here")
@@ -183,7 +175,7 @@ def test_a_transaction_ended_by_the_database_is_repeated(run: Run) -> None:
                 backend = cursor.fetchone()
                 with psycopg.connect(address_of_test_database(), autocommit=True) as other:
                     alive = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
-                    eventually(lambda: other.execute(alive, backend).fetchone() is None)
+                    wait_until(lambda: other.execute(alive, backend).fetchone() is None)
             return Run.objects.filter(pk=run.pk).update(title="Repeated")
 
     assert lease.persist(freeze_once) == 1

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from tests.patience import SECONDS
+from tests.patience import SECONDS, wait_until
 from tests.webapp.conftest import People
 from webapp.core import scheduler
 from webapp.core.scheduler import Job, Lookout, Scheduler
@@ -27,13 +27,6 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT 
 """
 
 
-def eventually(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_failed_job_is_retried(caplog: pytest.LogCaptureFixture) -> None:
     rounds: list[int] = []
 
@@ -43,7 +36,7 @@ def test_a_failed_job_is_retried(caplog: pytest.LogCaptureFixture) -> None:
 
     background = Scheduler([Job("broken", 0.01, work)])
     background.start()
-    eventually(lambda: len(rounds) >= 3)
+    wait_until(lambda: len(rounds) >= 3)
     background.stop()
     assert "broken failed; it continues" in caplog.text
 
@@ -65,9 +58,9 @@ def test_a_job_has_rounds_only_while_rows_wait_for_it() -> None:
         time.sleep(0.2)
         assert not rounds
         User.objects.create(username="new")
-        eventually(lambda: 1 in rounds)
+        wait_until(lambda: 1 in rounds)
         User.objects.create(username="newer")
-        eventually(lambda: rounds.count(1) == 2)
+        wait_until(lambda: rounds.count(1) == 2)
         assert len(rounds) <= 4, "each row may be seen once more while its round goes on"
     finally:
         background.stop()

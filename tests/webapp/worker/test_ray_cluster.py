@@ -6,12 +6,11 @@ import importlib.util
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from tests.patience import SECONDS
+from tests.patience import SECONDS, wait_until
 from tests.trainer.threads import THREADS
 from tests.webapp.conftest import People
 from tests.webapp.worker.ray_nodes import HEAD_CPUS, NODE_CPUS
@@ -31,6 +30,7 @@ from webapp.runs.actions import do_request
 from webapp.runs.launch.creation import do_create_run
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue import order
+from webapp.services.addresses import free_port
 from webapp.worker import heartbeat, ray_cluster
 from webapp.worker.heartbeat import Heartbeat
 from webapp.worker.ray_cluster import ClusterMonitor, configured_address
@@ -39,18 +39,6 @@ from webapp.worker.trainer_environment import trainer_environment
 
 ADDRESS = "ECHOSCOPE_RAY_ADDRESS"
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
-
-
-def eventually(holds: Callable[[], object], seconds: float = SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "this never came true"
-        time.sleep(0.05)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def test_without_an_address_a_worker_stands_for_no_cluster() -> None:
@@ -107,7 +95,7 @@ def test_a_cluster_that_does_not_answer_is_reported_with_what_to_do() -> None:
     assert monitor.report() == {"problem": "The cluster is being asked for its nodes.", "nodes": []}
     monitor.start()
     try:
-        eventually(lambda: f"No Ray cluster answers at {address}" in monitor.report()["problem"])
+        wait_until(lambda: f"No Ray cluster answers at {address}" in monitor.report()["problem"])
         assert "Start one there (ray start --head)" in monitor.report()["problem"]
         assert monitor.report()["nodes"] == []
     finally:
@@ -129,9 +117,9 @@ def test_a_child_that_ends_is_started_again_and_old_reports_do_not_count(
     monitor = ClusterMonitor("head:6379")
     monitor.start()
     try:
-        eventually(lambda: "pid" in monitor.report())
+        wait_until(lambda: "pid" in monitor.report())
         first = monitor.report()["pid"]
-        eventually(lambda: monitor.report()["pid"] != first)
+        wait_until(lambda: monitor.report()["pid"] != first)
     finally:
         monitor.stop()
     monkeypatch.setattr(ray_cluster, "MAX_AGE", 0.0)
@@ -218,8 +206,8 @@ def test_a_run_goes_from_the_queue_to_the_nodes_of_a_cluster_and_to_its_end(
         found: dict[str, Any] = Worker.objects.get(name="ray@here").cluster
         return found
 
-    eventually(lambda: Worker.objects.filter(name="ray@here").exists())
-    eventually(lambda: len(cluster()["nodes"]) == 2)
+    wait_until(lambda: Worker.objects.filter(name="ray@here").exists())
+    wait_until(lambda: len(cluster()["nodes"]) == 2)
     assert cluster()["problem"] == ""
     assert sorted(node["cpus"] for node in cluster()["nodes"]) == [HEAD_CPUS, NODE_CPUS]
     assert all(node["cpus_free"] == node["cpus"] for node in cluster()["nodes"])
@@ -238,7 +226,7 @@ def test_a_run_goes_from_the_queue_to_the_nodes_of_a_cluster_and_to_its_end(
     assert outcome == ["finished"], (run.failure, run.log_tail)
     assert (run.iteration, run.state, run.attempt) == (1, "finished", 1)
     assert least_free == 0, "the heartbeat shows what its actors occupy"
-    eventually(lambda: all(node["cpus_free"] == node["cpus"] for node in cluster()["nodes"]))
+    wait_until(lambda: all(node["cpus_free"] == node["cpus"] for node in cluster()["nodes"]))
 
     messages = [event.message for event in reader.read(run.folder / JOURNAL_FILE) if isinstance(event, journal.Notice)]
     (placed,) = [message for message in messages if message.startswith("Placed on the Ray cluster: ")]
@@ -266,21 +254,21 @@ def test_a_run_with_actors_is_paused_resumed_and_cancelled_and_returns_its_nodes
     def served(request: str, iteration: int) -> str:
         """Outcome of a worker that serves the run, with this request after that iteration."""
         thread, outcome = serving()
-        eventually(lambda: Run.objects.get(pk=run.pk).iteration >= iteration)
-        eventually(lambda: not free())  # actors occupy the nodes
+        wait_until(lambda: Run.objects.get(pk=run.pk).iteration >= iteration)
+        wait_until(lambda: not free())  # actors occupy the nodes
         do_request(run, request)
         thread.join(SECONDS)
         run.refresh_from_db()
         return outcome[0]
 
-    eventually(lambda: Worker.objects.filter(name="ray@here").exists())
-    eventually(free)
+    wait_until(lambda: Worker.objects.filter(name="ray@here").exists())
+    wait_until(free)
     run = short_run(people, 10_000, rollout_actors=1, learners=1)
     assert served("pause", 2) == "paused", run.log_tail
     paused_at = run.iteration
-    eventually(free)
+    wait_until(free)
     do_request(run, "resume")
     assert served("cancel", paused_at + 2) == "cancelled", run.log_tail
-    eventually(free)
+    wait_until(free)
     starts = [event for event in reader.read(run.folder / JOURNAL_FILE) if isinstance(event, journal.RunStarted)]
     assert [(event.attempt, event.from_iteration) for event in starts] == [(1, 0), (2, paused_at)]

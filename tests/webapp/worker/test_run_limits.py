@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.patience import SECONDS
-from tests.webapp.worker.test_supervisor import INTERVALS, act, eventually, fresh, take
+from tests.patience import SECONDS, wait_until
+from tests.webapp.worker.test_supervisor import INTERVALS, act, fresh, take
 from trainer.journal.protocol import DISK_FULL
 from webapp.runs.models import Run
 from webapp.runs.run_files import RunFiles
@@ -99,7 +99,7 @@ class TestMeasurements:
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
             assert process.stdout is not None
             orphan = int(process.stdout.readline())
-            eventually(lambda: parent_guard.tagged_processes("of-this-test") == sorted([process.pid, orphan]))
+            wait_until(lambda: parent_guard.tagged_processes("of-this-test") == sorted([process.pid, orphan]))
             exceeded = LimitMonitor(RunLimits(processes=1), tmp_path, process.pid, "of-this-test").exceeded()
             assert exceeded is not None
             assert "had 2 processes" in exceeded.message

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +22,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from tests.patience import SECONDS
+from tests.patience import SECONDS, wait_until
 from tests.webapp import journal_builder
 from trainer.config.files import load_yaml
 from trainer.config.run import RunConfig
@@ -58,14 +57,6 @@ def take(run: Run, worker: Worker | None = None) -> Run | None:
     return do_claim_run(run.pk, worker, timezone.now())
 
 
-def eventually(holds: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Wait until it holds; fail the test if it never does."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "this never came true"
-        time.sleep(0.02)
-
-
 class Watch:
     """A supervisor in a separate thread, as in a worker."""
 
@@ -82,7 +73,7 @@ class Watch:
             connection.close()
 
     def until(self, holds: Callable[[Run], object]) -> None:
-        eventually(lambda: holds(fresh(self.run)))
+        wait_until(lambda: holds(fresh(self.run)))
 
     def ended(self) -> str:
         self._thread.join(SECONDS)
@@ -323,7 +314,7 @@ def outside_supervisor(run: Run, scene: str) -> subprocess.Popen[bytes]:
 
 def test_after_kill_9_of_the_worker_the_trainer_ends_and_the_next_worker_continues(run: Run) -> None:
     victim = outside_supervisor(run, "long")
-    eventually(lambda: fresh(run).iteration >= 2)
+    wait_until(lambda: fresh(run).iteration >= 2)
     trainer = parent_guard.stale_trainer(RunFiles(run.folder).pid)
     assert trainer is not None
     victim.kill()
@@ -357,7 +348,7 @@ def deaf_trainer(run: Run, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         ],
         start_new_session=True,
     )
-    eventually((tmp_path / "deaf").exists)
+    wait_until((tmp_path / "deaf").exists)
     yield left
     left.kill()
     left.wait()
@@ -430,7 +421,7 @@ def test_nothing_that_a_cancelled_trainer_started_outlives_it(run: Run) -> None:
     assert len(helpers_of(run)) == 2
     do_request(run, "cancel")
     assert watch.ended() == "cancelled"
-    eventually(lambda: not helpers_of(run))
+    wait_until(lambda: not helpers_of(run))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
@@ -439,7 +430,7 @@ def test_what_a_killed_trainer_started_is_ended_before_the_next_launch(run: Run)
     watch.until(lambda now: now.iteration >= 1)
     os.kill(json.loads(RunFiles(run.folder).pid.read_text())["pid"], signal.SIGKILL)
     assert watch.ended() == "queued"
-    eventually(lambda: not helpers_of(run))
+    wait_until(lambda: not helpers_of(run))
     assert fresh(run).crashes == 1
 
 

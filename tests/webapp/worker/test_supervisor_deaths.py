@@ -11,7 +11,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from tests.webapp.worker.test_supervisor import eventually, fresh, outside_supervisor
+from tests.patience import wait_until
+from tests.webapp.worker.test_supervisor import fresh, outside_supervisor
 from webapp.runs.actions import do_request
 from webapp.runs.models import Run, Worker
 from webapp.runs.run_files import RunFiles
@@ -50,7 +51,7 @@ def hold(run: Run, supervisor: int, worker: Worker) -> None:
 def test_the_run_of_a_killed_supervisor_waits_for_its_trainer_only(run: Run, worker: Worker) -> None:
     deaths = SupervisorDeaths(worker.name)
     victim = outside_supervisor(run, "long")
-    eventually(lambda: fresh(run).iteration >= 1)
+    wait_until(lambda: fresh(run).iteration >= 1)
     assert fresh(run).supervisor == victim.pid
     Run.objects.filter(pk=run.pk).update(worker=worker)
     assert deaths.do_take_back_runs() == 0

