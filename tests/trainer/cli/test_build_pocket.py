@@ -10,6 +10,7 @@ import pytest
 
 from trainer.cli import build_pocket
 from trainer.config.run import PolicyConfig, WarmupConfig
+from trainer.evaluation import suite_runner
 from trainer.imitation import warmup
 from trainer.imitation.courses import COURSES
 from trainer.imitation.recipe import Recipe
@@ -35,9 +36,11 @@ def test_a_built_policy_loads_and_its_record_has_the_command_and_the_success(
     lines: list[str] = []
     settings, short = WarmupConfig(course="bandit"), Recipe(copying_steps=1, single_state_steps=1, steps=0, batch=2)
     monkeypatch.setitem(COURSES, "bandit", replace(COURSES["bandit"], recipe=short))
+    plans = suite_runner.group_plans
+    monkeypatch.setattr(suite_runner, "group_plans", lambda *arguments: plans(*arguments)[:16])
     build_pocket.build(settings, tmp_path / "bandit", lines.append)
     policy = load(tmp_path / "bandit", PolicyConfig())
     record = json.loads((tmp_path / "bandit" / warmup.RECORD).read_text())
     assert record["command"] == "python -m trainer build-pocket --set course=bandit"
-    assert 0 <= record["success_on_256_fixed_prompts_at_temperature_0.5"]["Bandit"] < 0.3, "two steps teach little"
+    assert 0 <= record["success_on_256_fixed_prompts_at_temperature_0.5"]["Bandit"] < 0.5, "two steps teach little"
     assert f"{policy.parameters:,} parameters" in lines[-1]

@@ -175,7 +175,7 @@ def test_the_module_runs_on_its_own(tmp_path, pocket_folder):
 
 
 def test_the_shipped_policy_plays(tmp_path):
-    small = ["iterations=1", "rollout.groups=2", "rollout.group_size=2", "evaluation.prompts=16", "policy.threads=1"]
+    small = ["iterations=1", "rollout.groups=2", "rollout.group_size=2", "evaluation.prompts=4", "policy.threads=1"]
     assert train(tmp_path / "run", *[part for change in small for part in ("--set", change)]) == 0
     turns = [event for event in reader.read(tmp_path / "run" / JOURNAL_FILE) if event.type == "turn"]
     assert sum(turn.format_valid for turn in turns) > 0.9 * len(turns)
