@@ -23,6 +23,8 @@ LONG_FREEZE = 26.0  # seconds, longer than a lease
 DEATH_TIMEOUT = 10.0
 LONGEST_JUMP = 86_400.0
 FULL_DISK = "fill the disk"
+OTHER_WEB = "change the version of the second web server"
+OTHER_WORKER = "change the version of the second worker"
 
 Maker = Callable[[Scene, random.Random], Disturbance | None]
 """Begins a disturbance; None if it is not possible now."""
@@ -290,6 +292,28 @@ def jump_clock(scene: Scene, dice: random.Random) -> Disturbance | None:
     return Disturbance("jump the second clock", scene.second.web_is_ready, affected)
 
 
+def _change_version(kind: str, name: str) -> Maker:
+    """Return a disturbance that stops a program and starts its other version: the older one, or this one again.
+
+    It remains of that version during later disturbances, beside programs of this version.
+    """
+
+    def begin(scene: Scene, dice: random.Random) -> Disturbance | None:
+        pid = scene.part(name)
+        if pid is None or scene.older is None:
+            return None
+        affected = _runs_on(scene, "second@") if kind == OTHER_WORKER else []
+        connections = scene.connections(name)
+        scene.second.change_version(name)
+
+        def is_back() -> bool:
+            return scene.part(name) not in (None, pid) and scene.answers(name, connections)
+
+        return Disturbance(kind, is_back, affected)
+
+    return begin
+
+
 def lose_storage(scene: Scene, dice: random.Random) -> Disturbance | None:
     """Let every access to the object storage fail for seconds. Training continues, and copies are made later."""
     seconds = dice.uniform(2, 20)
@@ -384,6 +408,8 @@ KINDS: dict[str, tuple[int, Maker]] = {
     "reset Redis connections": (5, _network("reset Redis connections", "Redis", None)),
     "jump the second clock": (4, jump_clock),
     "lose the storage": (4, lose_storage),
+    OTHER_WEB: (4, _change_version(OTHER_WEB, "second web")),
+    OTHER_WORKER: (4, _change_version(OTHER_WORKER, "second worker")),
     FULL_DISK: (3, fill_disk),
     "kill the watchdog": (1, kill_watchdog),
     "kill manage.py up": (2, kill_supervisor),
@@ -391,6 +417,7 @@ KINDS: dict[str, tuple[int, Maker]] = {
 """Name, weight in the plan, and how it begins."""
 ALONE = {"kill manage.py up", FULL_DISK}
 """Kinds that begin only once the product has recovered from all others, which therefore wait for them."""
+CHANGES_OF_VERSION = {OTHER_WEB, OTHER_WORKER}
 
 
 def plan(seed: int, kinds: Collection[str] = tuple(KINDS)) -> Iterator[tuple[str, int]]:

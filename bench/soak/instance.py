@@ -18,12 +18,14 @@ from typing import Any
 import httpx
 import psutil
 
+from bench.soak import wrong_clock
+from bench.soak.older_version import OlderVersion
 from webapp.services import programs
 from webapp.services.addresses import LOOPBACK, ROOT, Addresses, free_port, is_free, stored_addresses
-from webapp.services.child_process import Program, kill_group, spawn, stop
+from webapp.services.child_process import Program, kill_group, send_stop_signal, spawn, stop
 from webapp.services.unprivileged_user import child_setup
 
-START_TIMEOUT = 180.0
+START_TIMEOUT = 600.0
 STOP_TIMEOUT = 150.0
 ACCOUNT = """
 import secrets
@@ -236,13 +238,17 @@ class SecondMachine:
     Attributes:
         ports: ports of the proxies to PostgreSQL and Redis.
         clock: file with the seconds by which the clocks of both programs are ahead; see `wrong_clock`.
+        older: version to which the programs can be changed, and back.
+        outdated: names of the programs that are of the older version from their next start on.
     """
 
     instance: Instance
     ports: tuple[int, int]
     clock: Path
+    older: OlderVersion | None = None
     port: int = field(default_factory=free_port)
     running: dict[str, tuple[Program, subprocess.Popen[bytes]]] = field(default_factory=dict)
+    outdated: set[str] = field(default_factory=set)
 
     @property
     def url(self) -> str:
@@ -250,32 +256,57 @@ class SecondMachine:
 
     def start(self) -> None:
         """Start both programs. Call it from the main thread, which they must not outlive."""
-        for program in self._programs():
+        for program in (self._worker(), self._web()):
             self.running[program.name] = program, spawn(program)
 
-    def _programs(self) -> list[Program]:
+    def _worker(self) -> Program:
+        program = programs.worker(self._environment(), self._logs)
+        older = self._version_of("second worker")
+        argv = ["second@%h" if word == "worker@%h" else word for word in (older.worker if older else program.argv)]
+        argv[argv.index("--concurrency") + 1] = "1"
+        return self._second(program, "second worker", argv, older)
+
+    def _web(self) -> Program:
+        program = programs.web(LOOPBACK, self.port, self._environment(), self._logs)
+        older = self._version_of("second web")
+        argv = list(older.web if older else program.argv)
+        argv[argv.index("--port") + 1] = str(self.port)
+        return self._second(program, "second web", argv, older)
+
+    def _version_of(self, name: str) -> OlderVersion | None:
+        """Return the older version if the program is of that version; None for this version."""
+        return self.older if name in self.outdated else None
+
+    @property
+    def _logs(self) -> Path:
+        return self.instance.home / "log"
+
+    def _environment(self) -> dict[str, str]:
         addresses = self.instance.addresses
         assert addresses is not None
         there = replace(addresses, postgres_port=self.ports[0], redis_port=self.ports[1])
         home = self.instance.home
-        env = self.instance.environment | {
+        return self.instance.environment | {
             "DATABASE_URL": there.postgres(home).url(),
             "REDIS_URL": there.redis(home).url(),
             "ECHOSCOPE_MAX_RUNS": "1",
             "ECHOSCOPE_URL": self.url,
         }
-        worker = programs.worker(env, home / "log")
-        argv = ["second@%h" if word == "worker@%h" else word for word in worker.argv]
-        argv[argv.index("--concurrency") + 1] = "1"
-        web = programs.web(LOOPBACK, self.port, env, home / "log")
-        return [
-            replace(worker, name="second worker", argv=self._shifted(argv), log=home / "log" / "worker2.log"),
-            replace(web, name="second web", argv=self._shifted(web.argv), log=home / "log" / "web2.log"),
-        ]
 
-    def _shifted(self, argv: Sequence[str]) -> list[str]:
-        """Return the command of a Python module, with the clock of this machine."""
-        return [sys.executable, "-m", "bench.soak.wrong_clock", str(self.clock), *argv[2:]]
+    def _second(self, program: Program, name: str, argv: Sequence[str], older: OlderVersion | None) -> Program:
+        """Return the program with another command, of a Python module, and the clock of this machine."""
+        return replace(
+            program,
+            name=name,
+            argv=[sys.executable, wrong_clock.__file__, str(self.clock), *argv[2:]],
+            log=self._logs / f"{name.replace(' ', '-')}.log",
+            folder=older.folder if older else ROOT,
+        )
+
+    def change_version(self, name: str) -> None:
+        """Stop a program of one version so that `tend` starts the other version, as in a rolling upgrade."""
+        self.outdated ^= {name}
+        send_stop_signal(*self.running[name])
 
     def pid(self, name: str) -> int | None:
         """Return the process id of "second worker" or "second web", if it is running."""
@@ -286,9 +317,10 @@ class SecondMachine:
 
     def tend(self) -> None:
         """Restart dead programs, as an orchestrator does. Call it from the main thread."""
-        for name, (program, process) in list(self.running.items()):
+        for name, (_, process) in list(self.running.items()):
             if process.poll() is not None:
                 kill_group(process.pid)
+                program = self._web() if name == "second web" else self._worker()
                 self.running[name] = program, spawn(program)
 
     def web_is_ready(self) -> bool:

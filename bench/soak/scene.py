@@ -25,6 +25,7 @@ from bench.soak.histories import CommitWatch
 from bench.soak.instance import Instance, SecondMachine
 from bench.soak.network import Proxy, Weather
 from bench.soak.observer import Observer, RunState
+from bench.soak.older_version import OlderVersion
 from bench.soak.recovery import Disturbance
 from bench.soak.small_disk import SmallDisk
 from bench.soak.wrong_clock import set_error
@@ -49,6 +50,7 @@ class Scene:
         slots: number of runs that are queued or running at a time.
         cuts: power cuts by run.
         disk: disk of the data folder, if it can be filled.
+        older: version to which programs of the second machine can be changed.
         crash_iterations: iteration of a run at the newest kill of its trainer.
     """
 
@@ -57,6 +59,7 @@ class Scene:
     seed: int
     slots: int = 3
     disk: SmallDisk | None = None
+    older: OlderVersion | None = None
     instance: Instance = field(init=False)
     cuts: dict[str, list[Cut]] = field(default_factory=dict)
     crash_iterations: dict[str, int] = field(default_factory=dict)
@@ -93,7 +96,7 @@ class Scene:
             self.call(proxy.start())
         ports = self.proxies["PostgreSQL"].port, self.proxies["Redis"].port
         set_error(self.clock, CLOCK_ERROR)
-        self.second = SecondMachine(self.instance, ports, self.clock)
+        self.second = SecondMachine(self.instance, ports, self.clock, self.older)
         self.second.start()
         self.observer = Observer(self.instance)
         self.commits = CommitWatch(self.observer.connect)

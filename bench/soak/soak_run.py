@@ -6,8 +6,9 @@
 It starts a separate instance on loopback in a temporary folder, with a second worker and web server whose clock is
 wrong and which reach PostgreSQL and Redis through proxies. Small runs train in turn while processes are killed, ended
 and frozen, journals are cut as by a power cut, connections are slowed, silenced and reset, the wrong clock jumps, the
-object storage fails, and websocket clients drop, stall and reconnect. The order follows from --seed, by default the
-date; the moments depend on the machine.
+object storage fails, the second programs change to an older version and back as in a rolling upgrade, and websocket
+clients drop, stall and reconnect. The older version is the newest tag or --older, if its programs can use the tables of
+this version. The order follows from --seed, by default the date; the moments depend on the machine.
 
 A disturbance is over once pages and API calls of each kind answer correctly again. At no time may a run have two
 trainers or a worker without a claim and its time, and no client may receive an event before its commit. At the end
@@ -38,9 +39,10 @@ from typing import Any
 import psycopg
 
 from bench.soak import checks, histories
-from bench.soak.disturbances import ALONE, FULL_DISK, KINDS, plan
+from bench.soak.disturbances import ALONE, CHANGES_OF_VERSION, FULL_DISK, KINDS, plan
 from bench.soak.instance import InstanceError, find_processes, kill_leftovers
 from bench.soak.observer import RunState
+from bench.soak.older_version import CannotRunBeside, OlderVersion, extract, newest_tag
 from bench.soak.recovery import Disturbance
 from bench.soak.scene import Scene, wait
 from bench.soak.small_disk import SmallDisk
@@ -48,6 +50,7 @@ from trainer.config.run import RunConfig
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.paths import POCKET_CHECKPOINT
 from trainer.studies import machine
+from webapp.services.addresses import ROOT
 from webapp.services.unprivileged_user import child_setup
 
 FINISH_TIMEOUT = 600.0
@@ -96,13 +99,14 @@ def configs(iterations: int, seeds: int) -> list[RunConfig]:
     return made
 
 
-def reference_weights(config: RunConfig, folder: Path) -> str:
-    """Return the SHA-256 of the weights after an undisturbed run. Raises InstanceError if it fails."""
+def reference_weights(config: RunConfig, folder: Path, program: Path = ROOT) -> str:
+    """Return the SHA-256 of the weights after an undisturbed run of a version. Raises InstanceError if it fails."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(config.model_dump_json())  # JSON is YAML
     argv = [sys.executable, "-m", "trainer", "train", "--config", str(folder / "config.json"), "--out", str(folder)]
     done = subprocess.run(
         argv,
+        cwd=program,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -266,22 +270,61 @@ def turn_faults(connection: psycopg.Connection[Any], slug: str, path: Path) -> l
     ]
 
 
+def older_beside(revision: str, made: list[RunConfig], weights: list[str], home: Path) -> OlderVersion | None:
+    """Return the version of a revision, by default the newest release. None if it cannot take part, with a line why.
+
+    Raises:
+        InstanceError: an undisturbed run of that version fails.
+    """
+    revision = revision or newest_tag()
+    if not revision:
+        print("There is no earlier release: no program changes its version. --older REVISION names one.", flush=True)
+        return None
+    try:
+        older = extract(revision, home / "older")
+    except CannotRunBeside as error:
+        print(f"No program changes its version. {error}", flush=True)
+        return None
+    theirs = [reference_weights(config, home / "reference", older.folder) for config in made]
+    if theirs != weights:
+        print(f"No program changes its version. Runs of {revision} end with other weights than today's.", flush=True)
+        return None
+    return older
+
+
 def soak(
-    kills: int, seed: int, made: list[RunConfig], pause: float, slots: int, home: Path, kinds: Collection[str]
+    kills: int,
+    seed: int,
+    made: list[RunConfig],
+    pause: float,
+    slots: int,
+    home: Path,
+    kinds: Collection[str],
+    revision: str = "",
 ) -> Outcome:
     """Run the whole test with runs of these configurations in the folder `home`.
 
     Ends what it started, even if interrupted.
+
+    Args:
+        revision: the older version; see `older_beside`.
     """
     began = time.monotonic()
     outcome = Outcome()
     weights = [reference_weights(config, home / "reference") for config in made]
+    older = older_beside(revision, made, weights, home) if CHANGES_OF_VERSION.intersection(kinds) else None
+    if older is None:
+        kinds = [kind for kind in kinds if kind not in CHANGES_OF_VERSION]
     print(f"{time.strftime('%H:%M:%S')}  undisturbed runs are done", flush=True)
     disk = SmallDisk.mount(home / "data")
     if disk is None:
         print("A disk of its own cannot be mounted (that takes root): no disturbance fills it.", flush=True)
         kinds = [kind for kind in kinds if kind != FULL_DISK]
-    scene = Scene(home / "data", made, seed, slots, disk)
+    if not kinds:
+        if disk is not None:
+            disk.unmount()
+        sys.exit("None of the named disturbances is possible.")
+    scene = Scene(home / "data", made, seed, slots, disk, older)
     try:
         scene.start()
         print(f"{time.strftime('%H:%M:%S')}  the product is at {scene.instance.url}, data in {scene.home}", flush=True)
@@ -330,6 +373,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3, help="different runs, each with an undisturbed one to compare")
     parser.add_argument("--runs", type=int, default=3, help="runs that are waiting or training at a time")
     parser.add_argument("--only", choices=sorted(KINDS), nargs="+", help="kinds of disturbances; default: all")
+    parser.add_argument("--older", default="", metavar="REVISION", help="the older version; default: the newest tag")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if not Path("/proc/self/task").exists():
@@ -347,6 +391,7 @@ def main() -> int:
             options.runs,
             home,
             options.only or list(KINDS),
+            options.older,
         )
     except KeyboardInterrupt:
         shutil.rmtree(home, ignore_errors=True)

@@ -1,4 +1,6 @@
-"""Runs a Python module with a clock that is wrong by some seconds: `… wrong_clock FILE MODULE ARGUMENTS`.
+"""Runs a Python module with a clock that is wrong by some seconds: `python wrong_clock.py FILE MODULE ARGUMENTS`.
+
+The module is imported from the working directory, as by `python -m`: it may belong to another version of this program.
 
 FILE contains the seconds, as `set_error` writes them; a change takes effect immediately, like a jump of the clock.
 `time.time` and the current time of `datetime` are shifted in this process and its forks, not in programs it executes.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import datetime as original
 import mmap
+import os
 import runpy
 import struct
 import sys
@@ -82,5 +85,5 @@ def shift(error: Callable[[], float]) -> None:
 
 if __name__ == "__main__":
     shift(error_in(Path(sys.argv[1])))
-    sys.argv = sys.argv[2:]
+    sys.argv, sys.path[0] = sys.argv[2:], os.getcwd()
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

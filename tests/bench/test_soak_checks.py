@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import time
@@ -15,13 +14,13 @@ from typing import Any
 import pytest
 from django.core.files.storage import FileSystemStorage
 
-from bench.soak import checks, disturbances, network
+from bench.soak import checks, disturbances, network, wrong_clock
 from bench.soak.checks import Cut, Received
 from bench.soak.wrong_clock import set_error
 from tests.patience import SECONDS
 from trainer.journal.protocol import JOURNAL_FILE
 from webapp.runs import object_storage
-from webapp.services.addresses import LOOPBACK, ROOT, free_port
+from webapp.services.addresses import LOOPBACK, free_port
 
 EVENTS: list[dict[str, Any]] = [
     {"type": "run_started", "attempt": 1},
@@ -170,8 +169,8 @@ def test_a_wrong_clock_shifts_the_time_and_keeps_the_types(tmp_path: Path) -> No
     clock = tmp_path / "clock"
     set_error(clock, 7200.0)
     shows = subprocess.Popen(
-        [sys.executable, "-m", "bench.soak.wrong_clock", str(clock), "shows"],
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        [sys.executable, wrong_clock.__file__, str(clock), "shows"],
+        cwd=tmp_path,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
