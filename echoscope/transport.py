@@ -23,7 +23,7 @@ def check_address(url: str) -> None:
     """Raise InvalidAddress unless it is an HTTP address: others would be retried as if the site were down."""
     try:
         parts = httpx.URL(url)
-    except (httpx.InvalidURL, TypeError) as error:
+    except (httpx.InvalidURL, TypeError, UnicodeError) as error:  # the last one is of a name with odd letters
         raise InvalidAddress(f"{url!r} is no address of a site: {error}.") from None
     if parts.scheme not in ("http", "https") or not parts.host:
         raise InvalidAddress(

@@ -14,7 +14,9 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import weakref
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -118,19 +120,20 @@ class EchoscopeRewards:
             title, folder=folder, environment=environment, url=url, token=token, suite=environment or "Evaluation"
         )
         self._weights = list(weights) if weights is not None else [1.0] * len(given)
-        self._names = [getattr(function, "__name__", type(function).__name__) for function in given]
+        names = [str(getattr(function, "__name__", type(function).__name__)) for function in given]
+        self._names = _told_apart(names)
         self._rewards: dict[int, list[Any]] = {}
         self.functions: list[RewardFunction] = [
-            self._recording(number, original) for number, original in enumerate(given)
+            self._recording(number, names[number], original) for number, original in enumerate(given)
         ]
 
-    def _recording(self, number: int, function: RewardFunction) -> RewardFunction:
+    def _recording(self, number: int, given_name: str, function: RewardFunction) -> RewardFunction:
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
             async def awaited(*args: Any, **kwargs: Any) -> Any:
                 result: Awaitable[Any] = function(*args, **kwargs)
-                rewards = await result
+                rewards = _lasting(await result)
                 self._record_completions(number, rewards, kwargs)
                 return rewards
 
@@ -138,11 +141,11 @@ class EchoscopeRewards:
 
         @functools.wraps(function, updated=())
         def called(*args: Any, **kwargs: Any) -> Any:
-            rewards = function(*args, **kwargs)
+            rewards = _lasting(function(*args, **kwargs))
             self._record_completions(number, rewards, kwargs)
             return rewards
 
-        called.__name__ = self._names[number]
+        called.__name__ = given_name
         return called
 
     @harmless
@@ -209,6 +212,23 @@ class EchoscopeRewards:
                 "is not repeated.",
             )
         return terms, unknown
+
+
+def _lasting(rewards: Any) -> Any:
+    """Return the rewards, those of an iterator as a list: the trainer reads them after they have been recorded."""
+    kind = type(rewards)
+    is_iterator = issubclass(kind, Iterator) and kind not in weakref.ProxyTypes  # which have the methods of all types
+    return list(rewards) if is_iterator else rewards
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Return the names with numbers where functions share one, such as lambdas: each has a term of the reward."""
+    counts = Counter[str]()
+    unique = []
+    for name in names:
+        counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name} {counts[name]}")
+    return unique
 
 
 def _end_tokens(model: Any, processing_class: Any) -> set[int]:

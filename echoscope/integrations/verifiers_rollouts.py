@@ -21,7 +21,7 @@ from echoscope.integrations.metric_names import with_standard_names
 from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.harmless import harmless
-from echoscope.recording.json_values import number_in
+from echoscope.recording.json_values import as_text, number_in
 from echoscope.recording.recorder import Recorder
 from echoscope.recording.splits import Split
 
@@ -114,8 +114,9 @@ class EchoscopeMonitor:
             for _, sample in samples:
                 sample.conversation  # noqa: B018 - raises for what cannot be read
         except Exception as error:  # noqa: BLE001 - objects of other versions of verifiers
+            why = as_text(error)
             self.warnings.once(
-                f"rollout {error}", f"A rollout is not recorded: {error}. Others with this fault are left out silently."
+                f"rollout {why}", f"A rollout is not recorded: {why}. Others with this fault are left out silently."
             )
             return []
         return samples

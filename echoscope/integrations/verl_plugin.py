@@ -12,6 +12,7 @@ import os
 
 from echoscope.integrations.verl_tracking import install
 from echoscope.recording.harmless import warn
+from echoscope.recording.json_values import as_text
 
 try:
     install(
@@ -20,5 +21,5 @@ try:
         url=os.environ.get("ECHOSCOPE_URL") or None,
         token=os.environ.get("ECHOSCOPE_TOKEN") or None,
     )
-except (ImportError, AttributeError, TypeError) as error:  # another version of verl, in each of its processes
-    warn(f"The backend echoscope is not available in this training of verl: {error}.")
+except Exception as error:  # noqa: BLE001 - another version of verl, or an installation that fails in its own way
+    warn(f"The backend echoscope is not available in this training of verl: {as_text(error)}.")

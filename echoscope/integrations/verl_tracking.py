@@ -19,6 +19,7 @@ from typing import Any
 import echoscope.recording.recorder as recorder
 from echoscope.integrations.metric_names import with_standard_names
 from echoscope.recording.harmless import harmless, warn
+from echoscope.recording.json_values import as_text
 from echoscope.recording.recorder import Recorder
 
 BACKEND = "echoscope"
@@ -110,7 +111,8 @@ def install(
             )
             self.logger[BACKEND] = EchoscopeLogger(run, _planned_steps(settings))
         except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
-            warn(f"Nothing of this training of verl is recorded: {error} ({type(error).__name__}). {ADVICE}")
+            why = f"{as_text(error)} ({type(error).__name__})"
+            warn(f"Nothing of this training of verl is recorded: {why}. {ADVICE}")
 
     begin.without_echoscope = original_init  # type: ignore[attr-defined]
     kind.__init__ = begin

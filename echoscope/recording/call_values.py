@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from echoscope.recording.harmless import NOT_REPEATED, OnceWarnings
 from echoscope.recording.json_values import as_json, as_text, number_in
@@ -19,6 +20,34 @@ MAX_COUNT = 2**31 - 1
 MAX_ITERATION = 10**9
 """Larger numbers are time stamps, which would stretch the axis of every curve."""
 MAX_SEED = 2**63 - 1
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _or(otherwise: Callable[..., Any]) -> Callable[[Method], Method]:
+    """Decorate conversions so that a value that fails where it is read becomes `otherwise(…)`, with a warning.
+
+    The call then records its other arguments. `otherwise` receives the same arguments as the conversion.
+    """
+
+    def decorate(method: Method) -> Method:
+        @functools.wraps(method)
+        def called(self: CallValues, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - objects of other programs
+                name = args[0] if len(args) > 1 else method.__name__
+                self.warn(
+                    name,
+                    f"{name} of {self._call}() fails where it is read ({type(error).__name__}: {as_text(error)}), and "
+                    "its text or nothing is recorded in its place.",
+                )
+                return otherwise(*args, **kwargs)
+
+        return cast(Method, called)
+
+    return decorate
 
 
 class CallValues:
@@ -35,6 +64,7 @@ class CallValues:
         """Warn about an argument, once for each argument of a method and `key`."""
         self._warnings.once(f"{self._call} {key}", f"{message}{NOT_REPEATED}")
 
+    @_or(lambda name, value: as_text(value))
     def text(self, name: str, value: Any) -> str:
         """Return a text; None is empty, like the content of messages that only call tools."""
         if value is None or isinstance(value, str):
@@ -52,6 +82,7 @@ class CallValues:
         self.warn(name, f"{name} of {self._call}() has {len(text):,} characters: {limit} of them are recorded.")
         return text[: limit - 1] + "…"
 
+    @_or(lambda *_: None)
     def number(self, name: str, value: Any) -> float | None:
         """Return a finite number; None if unknown."""
         if value is None:
@@ -65,6 +96,7 @@ class CallValues:
             return number
         return None
 
+    @_or(lambda *_: {})
     def numbers(self, name: str, values: Any) -> dict[str, float]:
         """Return the finite numbers of a mapping, with their names as texts."""
         if not isinstance(values, Mapping):
@@ -76,6 +108,7 @@ class CallValues:
         }
         return {key: number for key, number in converted.items() if number is not None}
 
+    @_or(lambda *_: None)
     def whole(self, name: str, value: Any, lowest: int, highest: int = MAX_COUNT) -> int | None:
         """Return a whole number in the range; None if unknown."""
         number = self.number(name, value)
@@ -90,6 +123,7 @@ class CallValues:
         )
         return None
 
+    @_or(lambda *_: None)
     def seed(self, value: Any) -> int | None:
         """Return a seed of 64 bits. Other numbers and texts are hashed, so that equal ones are the same task."""
         if value is None:
@@ -100,6 +134,7 @@ class CallValues:
         self._changed("seed", value, "a hash of it is recorded: pass a whole number of 64 bits")
         return task_seed(json.dumps(as_json(value)))
 
+    @_or(lambda *_: None)
     def flag(self, name: str, value: Any) -> bool | None:
         """Return True or False, also for values of numpy and torch and for numbers; None if unknown."""
         if value is None or isinstance(value, bool):
@@ -112,6 +147,7 @@ class CallValues:
         )
         return None
 
+    @_or(lambda name, value, known, nearest="": nearest or known[0])
     def choice(self, name: str, value: Any, known: Sequence[str], nearest: str = "") -> str:
         """Return one of the known texts; for any other value the nearest, by default the first."""
         if isinstance(value, str) and value in known:
@@ -122,6 +158,7 @@ class CallValues:
         )
         return nearest
 
+    @_or(lambda _: "train")
     def split(self, value: Any) -> Split:
         """Return the split, also for other names such as “validation”."""
         split = split_named(value) if isinstance(value, str) else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
+
+from echoscope.recording.json_values import as_text
 
 PACKAGE = "echoscope."
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -37,11 +40,18 @@ class NotBegun(Exception):
 
 
 def warn(message: str) -> None:
-    """Emit a RuntimeWarning that names the line outside this package from which it was called."""
+    """Emit a RuntimeWarning that names the line outside this package from which it was called.
+
+    Where filters turn warnings into errors, it is printed instead, as training must go on.
+    """
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith(PACKAGE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
+    try:
+        warnings.warn(message, RuntimeWarning, stacklevel=level)
+    except Exception:  # noqa: BLE001 - of a filter, or of another program's way to show warnings
+        with contextlib.suppress(Exception):  # stderr may be closed
+            sys.stderr.write(f"RuntimeWarning: {message}\n")
 
 
 def harmless_or(otherwise: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Callable[[Method], Method]:
@@ -83,10 +93,10 @@ def _message(method: str, error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError):
         return (
-            f"{method}() recorded nothing: {error}. Training goes on. Make room, or repair the folder of the run: "
-            f"later calls are then recorded again.{NOT_REPEATED}"
+            f"{method}() recorded nothing: {as_text(error)}. Training goes on. Make room, or repair the folder of the "
+            f"run: later calls are then recorded again.{NOT_REPEATED}"
         )
     return (
-        f"{method}() recorded nothing: {error or 'it failed'} ({type(error).__name__}). Training goes on. Compare the "
-        f"arguments with docs/other-trainers.md.{NOT_REPEATED}"
+        f"{method}() recorded nothing: {as_text(error) or 'it failed'} ({type(error).__name__}). Training goes on. "
+        f"Compare the arguments with docs/other-trainers.md.{NOT_REPEATED}"
     )

@@ -16,6 +16,7 @@ from typing import Any
 from echoscope.journal import FILE_NAME
 from echoscope.recording.attempt_totals import AttemptTotals, EvaluationMeans
 from echoscope.recording.harmless import NotBegun, OnceWarnings
+from echoscope.recording.json_values import as_text
 from echoscope.recording.line_size import fitting_line
 
 try:
@@ -42,7 +43,7 @@ class JournalWriter:
 
     FILE = FILE_NAME
 
-    def __init__(self, folder: Path, warnings: OnceWarnings | None = None, *, begun: bool = False) -> None:
+    def __init__(self, folder: Path, warnings: OnceWarnings | None = None, begun: bool = False) -> None:
         """
         Args:
             warnings: receives the warnings of the run; omitted: they are emitted.
@@ -68,14 +69,18 @@ class JournalWriter:
         except (OSError, ValueError, KeyError, TypeError) as error:  # the last three are from lines of another program
             self.give_up(error)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how copies are made, also in other processes: they append to the same journal."""
+        return JournalWriter, (self.folder, self.warnings, True)
+
     def give_up(self, error: Exception) -> None:
         """Stop recording this run, because its journal cannot be begun or continued."""
         if self._failure:
             return
         self._failure = (
             f"Nothing of this run is recorded: the journal in {self.folder} cannot be written "
-            f"({type(error).__name__}: {error}). Training goes on. Repair the folder, or pass another folder= to "
-            "echoscope.init."
+            f"({type(error).__name__}: {as_text(error)}). Training goes on. Repair the folder, or pass another "
+            "folder= to echoscope.init."
         )
         self.warnings.once(self._failure, self._failure)
 

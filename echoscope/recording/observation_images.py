@@ -111,11 +111,10 @@ def _bytes(image: ImageInput) -> bytes:
 
 
 def _of_file(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise ImageError(f"There is no image {path}.") from None
+    if not path.is_file():  # reading a pipe would wait for its writer
+        raise ImageError(f"There is no image {path}.")
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
 
 
 def _of_pillow(image: Any) -> bytes:

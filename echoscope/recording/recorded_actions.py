@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from echoscope.recording.call_values import MAX_COUNT, CallValues
-from echoscope.recording.json_values import as_json
+from echoscope.recording.json_values import as_json, items_in
 
 MAX_ACTIONS = 200
 """Maximum number of actions in a turn that a site stores."""
@@ -16,18 +16,6 @@ MAX_ARGUMENTS = 32 * 1024
 _FIELDS = {"text", "status", "name", "reward", "effective", "actual", "board", "hint", "call"}
 _GROUNDS = {"floor", "wall", "tile", "goal", "danger", "good", "bad"}
 _TONES = {*_GROUNDS, "white", "yellow", "orange", "red", "green", "blue", "piece", "player"}
-
-
-def items_in(given: Any) -> list[Any]:
-    """Return the items of an argument that takes a list; a text, a mapping or anything else is the only item."""
-    if given is None:
-        return []
-    if isinstance(given, str | bytes | Mapping):
-        return [given]
-    try:
-        return list(given)
-    except TypeError:
-        return [given]
 
 
 def action_record(action: Any, values: CallValues) -> dict[str, Any]:

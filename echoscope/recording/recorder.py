@@ -28,9 +28,9 @@ from typing import Any, Literal, Self
 from echoscope.recording.call_values import MAX_COUNT, MAX_ITERATION, CallValues
 from echoscope.recording.harmless import OnceWarnings, harmless, harmless_or
 from echoscope.recording.journal_writer import JournalWriter
-from echoscope.recording.json_values import as_json, as_text, number_in
+from echoscope.recording.json_values import as_json, as_text, items_in, number_in
 from echoscope.recording.live_upload import LiveUpload
-from echoscope.recording.recorded_actions import board_record, items_in
+from echoscope.recording.recorded_actions import board_record
 from echoscope.recording.settings_size import MAX_SETTINGS, shortened
 from echoscope.recording.splits import Split
 from echoscope.recording.task_seed import task_seed
@@ -98,7 +98,7 @@ def attach(folder: str | Path, *, environment: str = "") -> Recorder:
 
 
 def _path(folder: Any) -> Path:
-    return folder if isinstance(folder, Path) else Path(as_text(folder))
+    return folder if issubclass(type(folder), Path) else Path(as_text(folder))
 
 
 def _unrecorded_trajectory(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trajectory:
@@ -123,6 +123,10 @@ class Recorder:
         self._writer = writer
         self._environment = CallValues(writer.warnings, "init").short("environment", environment)
         self.upload: LiveUpload | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, such as one in another process: it records, and only the original uploads."""
+        return self.__dict__ | {"upload": None}
 
     @property
     def warnings(self) -> OnceWarnings:
@@ -149,6 +153,12 @@ class Recorder:
         self, title: Any, config: Any = None, iterations: Any = 0, from_iteration: Any = None, tags: Any = ()
     ) -> None:
         """Write the start of the run, or of another attempt at it; without it, nothing can be recorded."""
+        try:
+            self._begin(title, config, iterations, from_iteration, tags)
+        except Exception as error:  # noqa: BLE001 - a journal without its first event cannot be read
+            self._writer.give_up(error)
+
+    def _begin(self, title: Any, config: Any, iterations: Any, from_iteration: Any, tags: Any) -> None:
         values, writer = CallValues(self.warnings, "init"), self._writer
         given = values.whole("from_iteration", from_iteration, 0, MAX_ITERATION)
         start = writer.last_iteration if given is None else given
@@ -159,29 +169,28 @@ class Recorder:
                 f"iteration {start}. Pass from_iteration= to continue after another iteration, or another folder= for "
                 "a new run.",
             )
-        given_settings = config if isinstance(config, Mapping) else {} if config is None else {"value": config}
+        given_settings = {} if config is None else as_json(config)
+        if not isinstance(given_settings, dict):
+            given_settings = {"value": given_settings}
         settings: dict[str, Any] = {
             "name": values.short("title", title, MAX_TITLE),
             "tags": [values.short("a tag", tag) for tag in items_in(tags)[:MAX_TAGS]],
-            "recorded": self._fitting(as_json(given_settings), values),
+            "recorded": self._fitting(given_settings, values),
         }
         if self._environment:
             settings["environment"] = {"name": self._environment}
-        try:
-            writer.write(
-                "run_started",
-                attempt=writer.attempts + 1,
-                from_iteration=start,
-                evaluated_iteration=start or None,  # evaluations up to this iteration remain valid
-                iterations=values.whole("iterations", iterations, 0, MAX_COUNT) or 0,
-                title=settings["name"],
-                config=settings,
-                device="",
-                parameters=0,
-                versions={"python": platform.python_version()},
-            )
-        except Exception as error:  # noqa: BLE001 - a journal without its first event cannot be read
-            writer.give_up(error)
+        writer.write(
+            "run_started",
+            attempt=writer.attempts + 1,
+            from_iteration=start,
+            evaluated_iteration=start or None,  # evaluations up to this iteration remain valid
+            iterations=values.whole("iterations", iterations, 0, MAX_COUNT) or 0,
+            title=settings["name"],
+            config=settings,
+            device="",
+            parameters=0,
+            versions={"python": platform.python_version()},
+        )
 
     def _fitting(self, settings: dict[str, Any], values: CallValues) -> dict[str, Any]:
         """Return the settings, cut with a warning where sites would not store them."""

@@ -10,9 +10,9 @@ from typing import Any, Literal, Self, get_args
 from echoscope.recording.call_values import CallValues
 from echoscope.recording.harmless import OnceWarnings, harmless
 from echoscope.recording.journal_writer import JournalWriter
-from echoscope.recording.json_values import as_json, as_text
+from echoscope.recording.json_values import as_json, as_text, items_in
 from echoscope.recording.observation_images import ImageInput, Reference, store_images
-from echoscope.recording.recorded_actions import MAX_ACTIONS, action_record, board_record, items_in
+from echoscope.recording.recorded_actions import MAX_ACTIONS, action_record, board_record
 from echoscope.recording.tool_calls import as_action, read_calls
 
 End = Literal["terminated", "turns", "actions", "truncated", "interrupted"]
@@ -183,7 +183,7 @@ class Trajectory:
         try:
             return store_images(images, self._writer.folder)
         except Exception as error:  # noqa: BLE001 - of the file system, or of libraries that draw
-            values.warn("images", f"The images of a turn are not recorded: {error}")
+            values.warn("images", f"The images of a turn are not recorded: {as_text(error)}")
             return []
 
     def _warn_of_lost_turn(self) -> None:

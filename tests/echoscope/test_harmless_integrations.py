@@ -75,6 +75,17 @@ def test_a_reward_of_trl_that_is_not_a_number_is_left_out_of_its_completion(tmp_
     ]
 
 
+def test_rewards_of_an_iterator_and_of_functions_with_one_name_reach_the_trainer_and_the_run(tmp_path: Path) -> None:
+    functions = [lambda completions, **_: iter([0.25] * len(completions)), lambda completions, **_: [0.5] * 2]
+    rewards = EchoscopeRewards(functions)
+    rewards.callback.run = echoscope.init("TRL", folder=tmp_path)
+    given = {"prompts": ["2 + 2?"] * 2, "completions": ["4", "5"], "completion_ids": [[4, 9], [5, 5]]}
+    results = [function(**given, trainer_state=None) for function in rewards.functions]
+    assert [list(result) for result in results] == [[0.25, 0.25], [0.5, 0.5]]
+    assert [turn.terms for turn in recorded(tmp_path, "turn")] == [{"<lambda>": 0.25, "<lambda> 2": 0.5}] * 2
+    assert [end.total_reward for end in recorded(tmp_path, "trajectory_finished")] == [0.75, 0.75]
+
+
 def test_completions_of_trl_without_an_end_token_are_truncated(tmp_path: Path) -> None:
     rewards = EchoscopeRewards(lambda completions, **_: [1.0] * len(completions), folder=tmp_path)
     tokenizer = SimpleNamespace(eos_token_id=9)

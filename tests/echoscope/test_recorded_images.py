@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from io import BytesIO
 from pathlib import Path
@@ -96,6 +97,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "an array with four channels": (np.zeros((4, 4, 4), np.uint8), "not 4 × 4 × 4 of uint8"),
     "an empty array": (np.zeros((0, 4, 3), np.uint8), "4 × 0 pixels"),
     "too many images": ([image_file()] * 9, "at most 8 images, not 9"),
+    "a pipe": (f"/dev/fd/{os.pipe()[0]}", "There is no image /dev/fd/"),
     "a missing file": (Path("nowhere.png"), "There is no image nowhere.png"),
 }
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import math
+import pickle
 import re
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -39,6 +43,52 @@ class Speechless:
     __repr__ = __float__ = __index__ = __bool__ = __str__  # type: ignore[assignment]
 
 
+class Unspeakable(Exception):
+    __str__ = __bool__ = Speechless.__str__  # type: ignore[assignment]
+
+
+class Unreadable(Mapping[Any, Any]):
+    """A mapping whose error fails as well, as settings with an unresolved reference might."""
+
+    def __getitem__(self, name: Any) -> Any:
+        raise Unspeakable
+
+    def __iter__(self) -> Any:
+        raise Unspeakable
+
+    def __len__(self) -> int:
+        return 1
+
+
+class Unequal(str):
+    """A text that cannot be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise Unspeakable
+
+    __hash__ = str.__hash__
+
+
+class Overflowing:
+    """A number that has no sign."""
+
+    def __float__(self) -> float:
+        raise OverflowError
+
+
+def dead() -> Any:
+    """A proxy of an object that is gone, which fails where its class is looked up."""
+    return weakref.proxy(Speechless())
+
+
+def shared(levels: int) -> Any:
+    """Lists that have 2^levels lists in them, as objects that refer to each other may have."""
+    value: Any = ["core"]
+    for _ in range(levels):
+        value = [value, value]
+    return value
+
+
 def endless() -> list[Any]:
     inner: list[Any] = []
     inner += [inner, inner]
@@ -64,6 +114,7 @@ VALUES: list[Any] = [
     *([{"text": "t", "call": {"tool": "t", "arguments": {"q": "ж" * 90_000}, "result": "ж" * 90_000}}] * 3,),
     *({f"{'n' * 200}{number}": number for number in range(1500)} for _ in range(1)),
     *(Speechless(), [Speechless()], object(), int, lambda: None, deep(3000), endless()),
+    *(Unreadable(), [Unreadable()], Unequal("a"), Overflowing(), dead(), {"a": dead()}),
 ]
 
 Call = Callable[[echoscope.Recorder, echoscope.Trajectory, Any], object]
@@ -224,8 +275,7 @@ def quietly(folder: Path) -> tuple[echoscope.Recorder, echoscope.Trajectory]:
 
 def test_numbers_of_numpy_and_torch_are_numbers(tmp_path: Path) -> None:
     run, attempt = quietly(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with caught_warnings() as messages:
         attempt.turn(
             state="s", response=None, terms={"a": np.float32(0.5), "b": torch.tensor(0.25)}, tokens=np.int64(12),
             valid=np.bool_(True), entropy=torch.tensor(1.5),
@@ -234,6 +284,7 @@ def test_numbers_of_numpy_and_torch_are_numbers(tmp_path: Path) -> None:
         run.group(np.int64(2), prompt="p", seed=np.int64(7), iteration=np.int64(3))
         run.trajectory(prompt="p", iteration=2.0).finish(success=1)
         run.evaluation("S", iteration=0, prompts=np.int64(2), trajectories=np.int64(4), successes=np.sum([True, False]))
+    assert messages == []
     (turned,) = recorded(tmp_path, "turn")
     assert (turned.response, turned.terms, turned.tokens) == ("", {"a": 0.5, "b": 0.25}, 12)
     assert (turned.reward, turned.format_valid, turned.entropy) == (0.75, True, 1.5)
@@ -333,8 +384,32 @@ def test_every_value_has_json_that_can_be_sent(value: Any) -> None:
     assert json.loads(text.encode()) == as_json(json.loads(text))
 
 
-class Unspeakable(Exception):
-    __str__ = Speechless.__str__
+def test_values_that_share_others_are_cut_to_what_a_line_can_have(tmp_path: Path) -> None:
+    assert len(json.dumps(as_json(shared(60)))) < 2**20
+    _, attempt = quietly(tmp_path)
+    with caught_warnings():
+        attempt.turn(state="s", response="r", actions=itertools.repeat("up"), note=shared(60))  # type: ignore[arg-type]
+    (turned,) = recorded(tmp_path, "turn")
+    assert (turned.state, len(turned.actions)) == ("s", 200)
+
+
+def test_an_argument_that_fails_where_it_is_read_costs_itself(tmp_path: Path) -> None:
+    with caught_warnings() as messages:
+        run = echoscope.init(dead(), folder=tmp_path, config={"a": 1, "b": dead()}, tags=Unreadable())  # type: ignore[arg-type]
+        run.trajectory(prompt="p").turn(state=Unreadable(), response="r", reward=1, thought=dead())  # type: ignore[arg-type]
+    settings = recorded(tmp_path, "run_started")[0].config["recorded"]
+    assert (settings["a"], settings["b"]) == (1, f"[{type(dead()).__name__}]")
+    assert [(turned.response, turned.reward) for turned in recorded(tmp_path, "turn")] == [("r", 1.0)]
+    assert [message for message in messages if message.startswith("thought of turn() fails where it is read (Ref")]
+
+
+def test_a_warning_that_is_turned_into_an_error_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, _ = quietly(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run.log({"loss": math.nan, "lr": 0.5}, iteration=1)
+    assert recorded(tmp_path, "metrics")[0].values == {"lr": 0.5}
+    assert "RuntimeWarning: loss is not a finite number (nan)" in capsys.readouterr().err
 
 
 def test_an_error_without_a_text_ends_its_attempt_and_is_raised_itself(tmp_path: Path) -> None:
@@ -343,6 +418,19 @@ def test_an_error_without_a_text_ends_its_attempt_and_is_raised_itself(tmp_path:
         raise Unspeakable
     assert recorded(tmp_path, "trajectory_finished")[0].error == "Unspeakable: [Unspeakable]"
     assert recorded(tmp_path, "run_finished")[0].reason == "error"
+
+
+def test_a_copy_of_a_recorder_as_other_processes_get_it_records_the_same_run(tmp_path: Path) -> None:
+    run = echoscope.init("Copied", folder=tmp_path, environment="E")
+    attempt = run.trajectory(prompt="p", iteration=1)
+    copy.deepcopy(run).log({"loss": 1.0}, iteration=1)
+    there, played = pickle.loads(pickle.dumps((run, attempt)))
+    with played:
+        played.turn(state="s", response="r")
+    there.log({"loss": 0.5}, iteration=2)
+    run.finish()
+    kinds = ["run_started", "group_started", "metrics", "turn", "trajectory_finished", "metrics", "run_finished"]
+    assert [event.type for event in read(tmp_path / "journal.jsonl")] == kinds
 
 
 def test_a_folder_may_be_anything_that_names_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

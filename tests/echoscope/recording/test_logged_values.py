@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 
 import echoscope
 from echoscope.integrations.metric_names import with_standard_names
+from tests.echoscope.recording.caught_warnings import caught_warnings
 from trainer.journal.reader import read
 
 
@@ -21,9 +21,9 @@ def recorded(folder: Path, kind: str) -> list[Any]:
 
 
 def log_quietly(run: echoscope.Recorder, values: dict[str, Any], **keywords: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with caught_warnings() as messages:
         run.log(values, **keywords)
+    assert messages == []
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float32("nan"), torch.tensor(math.inf), 10**400])
