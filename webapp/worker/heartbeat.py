@@ -69,6 +69,7 @@ class Heartbeat:
             "runs_per_gpu": runs_per_gpu(),
             "data_folder": data_folder.identify(Path(settings.ECHOSCOPE_DATA_DIR)),
             "model_store": models_folder.store_identity(),
+            "weaknesses": trainer_sandbox.weaknesses(),
         }
         self.description |= measured()
         address = ray_cluster.configured_address()

@@ -134,6 +134,11 @@ class WorkerCard:
         )
 
     @property
+    def weaknesses(self) -> list[str]:
+        """Warnings about limits that its trainers lack; empty for a lost worker."""
+        return self.worker.weaknesses if self.alive else []
+
+    @property
     def cluster(self) -> ClusterCard | None:
         """Nodes of its Ray cluster; None without one, and for a lost worker."""
         cluster = self.worker.cluster

@@ -72,6 +72,12 @@ class Migration(migrations.Migration):
                     "clock_offset",
                     models.FloatField(default=0.0, help_text="Seconds that its clock is ahead of the database's."),
                 ),
+                (
+                    "weaknesses",
+                    models.JSONField(
+                        blank=True, default=list, help_text="Sentences: limits of trainers that it lacks."
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(

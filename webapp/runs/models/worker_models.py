@@ -36,6 +36,7 @@ class Worker(models.Model):
         max_length=24, blank=True, help_text="Identity of its models folder; see StoredModel."
     )
     clock_offset = models.FloatField(default=0.0, help_text="Seconds that its clock is ahead of the database's.")
+    weaknesses = models.JSONField(default=list, blank=True, help_text="Sentences: limits of trainers that it lacks.")
 
     def __str__(self) -> str:
         return self.name

@@ -44,19 +44,24 @@ def is_active() -> bool:
 
 
 def weaknesses() -> list[str]:
-    """Return sentences, for a log or a terminal, on weaker limits of trainers than the operator may expect."""
+    """Return sentences on weaker limits of trainers than the operator may expect: what they mean, and what to do."""
     if mode() == "off":
         return []
     sentences = []
     if os.geteuid() == 0:
         sentences.append(
-            "Trainers run as root: code that leaves their sandbox owns this machine. Start under another account."
+            "Trainers run as root: code that leaves their sandbox owns the machine. Start the worker under another "
+            "account."
         )
     if not landlock.is_available():
-        sentences.append("Trainers run without a sandbox, as this system has no Landlock (Linux 5.19 or newer).")
+        sentences.append(
+            "Trainers run without a sandbox, as this system has no Landlock: code of a run reaches all files of the "
+            "worker's account, such as those of other runs. Start the worker on Linux 5.19 or newer with Landlock."
+        )
     elif not landlock.limits_ports():
         sentences.append(
-            "Trainers reach the whole network, as this system's Landlock limits no ports (Linux 6.7 or newer)."
+            "Trainers reach the whole network, as this system's Landlock limits no ports: code of a run can connect to "
+            "any server in reach. Start the worker on Linux 6.7 or newer."
         )
     return sentences
 

@@ -16,6 +16,8 @@ from trainer.memory import gpu_usage
 from webapp.runs.models import Run, Worker
 from webapp.runs.queue.capacity import capacity_now, present_wait
 from webapp.worker import hardware
+from webapp.worker.heartbeat import Heartbeat
+from webapp.worker.sandbox import landlock, trainer_sandbox
 
 __all__ = ["who"]
 
@@ -35,6 +37,18 @@ def worker(name: str, *, silent: float = 0, **fields: object) -> Worker:
 
 def page(client: object) -> str:
     return html.unescape(client.get("/workers").content.decode())  # type: ignore[attr-defined]
+
+
+def test_a_worker_that_cannot_confine_trainers_says_what_to_do(who: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(trainer_sandbox.VARIABLE, "auto")
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    confined = Heartbeat("worker@old-kernel", [], 1).description["weaknesses"]
+    worker("worker@old-kernel", silent=-60, weaknesses=confined)  # alive, however long the page takes
+    worker("worker@lost", silent=3600, weaknesses=["Of a lost worker."])
+    shown = page(who.viewer)
+    assert "Trainers run without a sandbox, as this system has no Landlock" in shown
+    assert "Start the worker on Linux 5.19 or newer with Landlock." in shown
+    assert "Of a lost worker." not in shown
 
 
 def test_workers_show_their_runs_to_members_only(run: Run, who: Visitors) -> None:
