@@ -7,20 +7,24 @@ again by the present reader.
 from __future__ import annotations
 
 import gzip
+import logging
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 
-from django.db import IntegrityError
+from django.db import IntegrityError, connection, transaction
 
 from trainer.journal.events import RunStarted
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.journal.reader import read
+from trainer.journal.reader import read_lines
 from webapp.ingest.imports import do_create_imported_run, do_settle_end
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 from webapp.teams.models import Team, User
+
+logger = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).with_name("recordings")
 
@@ -54,8 +58,15 @@ RECORDINGS = (
     Recording(
         "countdown-smollm2",
         "SmolLM2 learns Countdown",
-        "Success of 0 % untrained, 31 % after imitation, which is random play, and 75 % after 40 iterations of StarPO-S. "
+        "Success of 0 % untrained, 31 % after imitation, as in random play, and 75 % after 40 iterations of StarPO-S. "
         "It finds the operation that fits; the results in its thoughts stay as false as they were.",
+    ),
+    Recording(
+        "countdown_trap-smollm2",
+        "SmolLM2 in the Echo Trap",
+        "The same with another seed: 0 % untrained, 38 % after imitation, 33 % in the end. From iteration 10 on it adds "
+        "the numbers, whatever the target, and from iteration 20 on all attempts at a puzzle agree. The watch speaks at "
+        "iteration 22.",
     ),
     Recording(
         "frozen_lake-smollm2",
@@ -67,17 +78,37 @@ RECORDINGS = (
 
 
 def do_open_recording(team: Team, author: User, recording: Recording) -> Run:
-    """Import a recording as a run of a team, and return the run. An earlier or half-imported one is completed."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        with gzip.open(recording.path) as packed, (folder / JOURNAL_FILE).open("wb") as file:
-            shutil.copyfileobj(packed, file)
-        run = Run.objects.filter(author=author, launch_key=recording.launch_key).first()
-        if run is None:
-            started = next(event for event in read(folder / JOURNAL_FILE) if isinstance(event, RunStarted))
-            try:
-                run = do_create_imported_run(team, author, started, launch_key=recording.launch_key)
-            except IntegrityError:  # a second click was faster
-                run = Run.objects.get(author=author, launch_key=recording.launch_key)
-        JournalTailer(run, folder).drain()
-    return do_settle_end(run)
+    """Create the run of a recording in a team, once for each author, and fill it in the background.
+
+    If the process ends meanwhile, the run stays as stopped, and opening the recording again completes it.
+    """
+    run = Run.objects.filter(author=author, launch_key=recording.launch_key).first()
+    if run is None:
+        try:
+            run = do_create_imported_run(team, author, _start(recording), launch_key=recording.launch_key)
+        except IntegrityError:  # a second click was faster
+            run = Run.objects.get(author=author, launch_key=recording.launch_key)
+    if not run.end_reason:
+        thread = Thread(target=_fill, args=(run, recording), name=f"import of {recording.name}", daemon=True)
+        transaction.on_commit(thread.start)
+    return run
+
+
+def _start(recording: Recording) -> RunStarted:
+    with gzip.open(recording.path) as lines:
+        return next(event for event in read_lines(lines) if isinstance(event, RunStarted))
+
+
+def _fill(run: Run, recording: Recording) -> None:
+    """Read the recording into the tables from where an earlier import ended."""
+    try:
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            with gzip.open(recording.path) as packed, (folder / JOURNAL_FILE).open("wb") as file:
+                shutil.copyfileobj(packed, file)
+            JournalTailer(run, folder).drain()
+        do_settle_end(run)
+    except Exception:
+        logger.exception("The recording %s could not be imported as run %s", recording.name, run.slug)
+    finally:
+        connection.close()

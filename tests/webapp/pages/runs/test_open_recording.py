@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.patience import wait_until
 from tests.webapp.page_requests import Visitors, who
 from webapp.ingest.recorded_runs import RECORDINGS, Recording
 from webapp.runs.models import Run
@@ -14,9 +15,11 @@ from webapp.trajectories.models import Trajectory
 __all__ = ["who"]
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
 def test_a_recording_opens_whole_and_only_once(who: Visitors, recording: Recording) -> None:
     first = who.owner.post(f"/recordings/{recording.name}")
+    wait_until(lambda: Run.objects.filter(state=Run.State.FINISHED).exists())
     (run,) = Run.objects.all()
     assert first.headers["Location"] == f"/runs/{run.slug}/"
     assert (run.title, run.state, run.journal_error) == (recording.title, Run.State.FINISHED, "")
