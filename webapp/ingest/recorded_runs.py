@@ -52,27 +52,26 @@ RECORDINGS = (
     Recording(
         "bandit-smollm2",
         "SmolLM2 learns a bandit",
-        "135 million parameters on one core for four minutes: success of 0 % untrained, 22 % after 16 steps of "
-        "imitation, 100 % after 12 iterations of StarPO-S.",
+        "135 million parameters on one core for four minutes: success of 0% untrained, 22% after 16 steps of "
+        "imitation, 100% after 12 iterations of StarPO-S.",
     ),
     Recording(
         "countdown-smollm2",
         "SmolLM2 learns Countdown",
-        "Success of 0 % untrained, 31 % after imitation, as in random play, and 75 % after 40 iterations of StarPO-S. "
+        "Success of 0% untrained, 31% after imitation, as in random play, and 75% after 40 iterations of StarPO-S. "
         "It finds the operation that fits; the results in its thoughts stay as false as they were.",
     ),
     Recording(
         "countdown_trap-smollm2",
         "SmolLM2 in the Echo Trap",
-        "The same with another seed: 0 % untrained, 38 % after imitation, 33 % in the end. From iteration 10 on it adds "
-        "the numbers, whatever the target, and from iteration 20 on all attempts at a puzzle agree. The watch speaks at "
-        "iteration 22.",
+        "The same with another seed: 0% untrained, 38% after imitation, 33% in the end. From iteration 10 on it adds "
+        "whatever the target is, and from iteration 20 on all attempts at a puzzle agree. The watch speaks at 22.",
     ),
     Recording(
         "frozen_lake-smollm2",
         "SmolLM2 breaks on FrozenLake",
-        "Imitation takes the same model from 3 to 53 % of the lakes. Then a learning rate that is too high takes its "
-        "thoughts apart, and its answers follow, down to 36 %. The watch speaks at iteration 19.",
+        "Imitation takes the same model from 3 to 53% of the lakes. Then a learning rate that is too high takes its "
+        "thoughts apart, and its answers follow, down to 36%. The watch speaks at iteration 19.",
     ),
 )
 

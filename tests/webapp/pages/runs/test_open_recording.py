@@ -25,7 +25,7 @@ def test_a_recording_opens_whole_and_only_once(who: Visitors, recording: Recordi
     assert (run.title, run.state, run.journal_error) == (recording.title, Run.State.FINISHED, "")
     success = dict(run.evaluations.values_list("iteration", "success"))
     stages = [success[iteration] for iteration in (min(success), 0, max(success))]
-    said = map(int, re.findall(r"(\d+)(?: %| to)", recording.about))
+    said = map(int, re.findall(r"(\d+)(?:%| to)", recording.about))
     assert [round(100 * share) for share in stages] == list(said)
     attempts = Trajectory.objects.filter(run=run).count()
     again = who.owner.post(f"/recordings/{recording.name}")
