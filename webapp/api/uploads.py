@@ -209,12 +209,16 @@ def do_touch_import(run: Run, *, growing: bool) -> None:
 
 
 def do_finish_silent_imports(now: datetime) -> int:
-    """End the import of runs whose sender has disappeared. Returns their number."""
+    """End the import of runs whose sender or reader has disappeared. Returns their number."""
+    unread = Run.objects.filter(imported=True, state=Run.State.RUNNING, sent_journal=None)
+    abandoned = list(unread.filter(progressed_at__lt=now - SENDER_TIMEOUT))  # a recording whose reader was killed
+    for run in abandoned:
+        do_finish_import(run, growing=False)
     silent = list(SentJournal.objects.filter(growing=True, heard_at__lt=now - SENDER_TIMEOUT).select_related("run"))
     for sent in silent:
         if SentJournal.objects.filter(pk=sent.pk, heard_at=sent.heard_at).update(growing=False):
             do_finish_import(sent.run, growing=False)
-    return len(silent)
+    return len(silent) + len(abandoned)
 
 
 def do_store_image(run: Run, sha256: str, media_type: MediaType, data: bytes) -> tuple[ObservationImage, bool]:

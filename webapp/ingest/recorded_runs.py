@@ -79,12 +79,12 @@ RECORDINGS = (
 def do_open_recording(team: Team, author: User, recording: Recording) -> Run:
     """Create the run of a recording in a team, once for each author, and fill it in the background.
 
-    If the process ends meanwhile, the run stays as stopped, and opening the recording again completes it.
+    If the process ends meanwhile, opening the recording again completes the run, which counts as stopped after a while.
     """
     run = Run.objects.filter(author=author, launch_key=recording.launch_key).first()
     if run is None:
         try:
-            run = do_create_imported_run(team, author, _start(recording), launch_key=recording.launch_key)
+            run = do_create_imported_run(team, author, _start(recording), growing=True, launch_key=recording.launch_key)
         except IntegrityError:  # a second click was faster
             run = Run.objects.get(author=author, launch_key=recording.launch_key)
     if not run.end_reason:
@@ -106,8 +106,8 @@ def _fill(run: Run, recording: Recording) -> None:
             with gzip.open(recording.path) as packed, (folder / JOURNAL_FILE).open("wb") as file:
                 shutil.copyfileobj(packed, file)
             JournalTailer(run, folder).drain()
-        do_settle_end(run)
     except Exception:
         logger.exception("The recording %s could not be imported as run %s", recording.name, run.slug)
     finally:
+        do_settle_end(run)
         connection.close()

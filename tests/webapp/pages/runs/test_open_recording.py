@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from tests.patience import wait_until
 from tests.webapp.page_requests import Visitors, who
+from webapp.api.uploads import SENDER_TIMEOUT, do_finish_silent_imports
 from webapp.ingest.recorded_runs import RECORDINGS, Recording
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
@@ -31,3 +34,10 @@ def test_a_recording_opens_whole_and_only_once(who: Visitors, recording: Recordi
     again = who.owner.post(f"/recordings/{recording.name}")
     assert again.headers["Location"] == first.headers["Location"]
     assert Trajectory.objects.filter(run=run).count() == attempts > 500
+
+
+def test_a_recording_whose_import_was_cut_off_counts_as_stopped(who: Visitors) -> None:
+    who.owner.post(f"/recordings/{RECORDINGS[0].name}")  # nothing is committed, so its reader never starts
+    assert do_finish_silent_imports(timezone.now()) == 0
+    assert do_finish_silent_imports(timezone.now() + SENDER_TIMEOUT + timedelta(minutes=1)) == 1
+    assert Run.objects.get().state == Run.State.STOPPED
