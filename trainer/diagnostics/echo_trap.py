@@ -6,8 +6,8 @@ A collapse has an order (arXiv 2504.20073): trajectories of a group stop differi
 entropy leaves its steady decay, the reward falls, gradients spike. Small policies under too much pressure first lose
 the format of their answers, within a few iterations or a single one; others decline so slowly that only a comparison
 with their best shows it. A single early sign means only `watch`. `trapped` means a fallen reward after an early sign,
-spiking gradients after lost spread, success that has slowly sunk to half of its best, or no success at all for more
-than half a window.
+spiking gradients after lost spread, success that has slowly sunk to half of its best, no success at all for more than
+half a window, or lost spread that is gone: attempts that agree without solving most puzzles have nothing to learn from.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ State = Literal["healthy", "watch", "trapped"]
 
 MEMORY = 3  # an early sign may precede a fall of the reward by this many windows
 HALVED = 0.5  # share of its best success at which a slow decline is a collapse
+GONE = 0.3  # share of a window's iterations in which rewards of any group differ, once spread is lost
 CALM = 2  # windows without any sign until a watch ends
 REMEDY = (
     "The policy may be broken: return to an earlier checkpoint with a lower optimizer.policy_lr or a KL penalty "
@@ -103,7 +104,8 @@ class EchoTrap:
             return self._after_trap(signs)
         early = any(recent(key) for key, check in CHECKS.items() if check.early)
         halved = "success" in signs and signs["success"].value < HALVED
-        if halved or ("reward" in signs and early) or ("gradient" in signs and recent("spread")):
+        gone = "spread" in signs and "learning" in self.readings and self.readings["learning"].value <= GONE
+        if halved or gone or ("reward" in signs and early) or ("gradient" in signs and recent("spread")):
             return "trapped"
         if any(CHECKS[sign].watch for sign in signs):
             return "watch"

@@ -1,7 +1,7 @@
 """Recorded training runs of a real language model, which open as runs of a team without a worker or a download.
 
-Each journal in `recordings/` is one that `python -m trainer train` wrote, with a title and tags. Claims were compared
-again by the present reader.
+Each journal in `recordings/` is one that `python -m trainer train` wrote, with a title and tags. Claims and alarms
+were judged again by the present reader and watch.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ RECORDINGS = (
         "countdown_trap-smollm2",
         "SmolLM2 in the Echo Trap",
         "The same with another seed: 0% untrained, 38% after imitation, 33% in the end. From iteration 10 on it adds "
-        "whatever the target is, and from iteration 20 on all attempts at a puzzle agree. The watch speaks at 22.",
+        "whatever the target is, and from 20 on all attempts at a puzzle agree. The watch speaks at 22, and says "
+        "“trapped” at 28.",
     ),
     Recording(
         "frozen_lake-smollm2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,12 @@ from tests.trainer.diagnostics.test_echo_trap import SEEDS, Script
 from trainer.cli import main
 from trainer.config.run import EchoTrapConfig, RunConfig
 from trainer.diagnostics import backtest
-from trainer.journal.events import Metrics, RunStarted
+from trainer.journal import reader
+from trainer.journal.events import Alarm, Metrics, RunStarted
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
+
+RECORDINGS = Path(__file__).parents[3] / "webapp/ingest/recordings"
 
 
 def numbered(curves: list[dict[str, float]]) -> dict[int, dict[str, float]]:
@@ -74,6 +79,26 @@ def test_a_false_alarm_is_counted_once() -> None:
     verdict = backtest.backtest(numbered(curves), EchoTrapConfig())
     assert [alarm.state for alarm in verdict.alarms] == ["watch", "healthy"]
     assert (verdict.collapse, verdict.lead, verdict.false_alarms) == (None, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("recording", "alarms"),
+    [
+        ("bandit-smollm2", []),
+        ("countdown-smollm2", []),
+        ("countdown_trap-smollm2", [(22, "watch"), (28, "trapped")]),
+        ("frozen_lake-smollm2", [(19, "watch")]),
+    ],
+)
+def test_recorded_runs_of_a_real_model_are_judged_as_they_are_shown(
+    tmp_path: Path, recording: str, alarms: list[tuple[int, str]]
+) -> None:
+    (tmp_path / JOURNAL_FILE).write_bytes(gzip.decompress((RECORDINGS / f"{recording}.jsonl.gz").read_bytes()))
+    metrics, config = backtest.read_metrics(tmp_path / JOURNAL_FILE)
+    judged = backtest.backtest({at: values for at, values in metrics.items() if at > 0}, config)
+    assert [(alarm.iteration, alarm.state) for alarm in judged.alarms] == alarms
+    events = reader.read(tmp_path / JOURNAL_FILE)
+    assert [(event.iteration, event.state) for event in events if isinstance(event, Alarm)] == alarms
 
 
 def write(folder: Path, *attempts: tuple[int, list[dict[str, float]]]) -> Path:
