@@ -27,6 +27,8 @@ _PART = (
 )
 """Names of byte parts: x.gguf.part00, part01.bin, x-part1of3, x.gguf.001, x.gguf-split-a, x.gguf.aa."""
 _COPY_BLOCK = 1 << 22
+_NAMED_PARTS = 6
+"""Parts that an error names with their files, whose names may count differently."""
 
 
 @dataclass(frozen=True)
@@ -173,5 +175,8 @@ def _in_sequence(stem: str, parts: dict[int, _Piece]) -> tuple[_Piece, ...]:
     first, last = 0 if 0 in parts else 1, max(parts)
     if absent := [number for number in range(first, last + 1) if number not in parts]:
         numbers = ", ".join(map(str, absent))
-        raise ModelStoreError(f"part {numbers} of {stem or 'the file'} is missing: name all parts, in any order")
+        given = ", ".join(f"{number} in {part.path.name}" for number, part in sorted(parts.items())[:_NAMED_PARTS])
+        raise ModelStoreError(
+            f"part {numbers} of {stem or 'the file'} is missing. Name all parts, in any order; given were {given}"
+        )
     return tuple(parts[number] for number in range(first, last + 1))

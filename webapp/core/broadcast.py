@@ -74,7 +74,7 @@ class BroadcastHub:
             except REDIS_UNAVAILABLE as error:
                 answers = False
                 if self.redis_answers:
-                    logger.warning("Redis does not answer (%s): %s.", error, self.without_redis)
+                    logger.warning("Redis does not answer (%s): %s.", str(error) or "timeout", self.without_redis)
             if answers != self.redis_answers:
                 self.redis_answers = answers
                 for slug in list(self.watched()):

@@ -138,7 +138,7 @@ class Publisher:
             return
         self._logged_at = time.monotonic()
         if isinstance(error, _REDIS_UNAVAILABLE):
-            logger.warning("Redis does not answer (%s): pages and workers poll the database.", error)
+            logger.warning("Redis does not answer (%s): pages and workers poll the database.", str(error) or "timeout")
         else:
             logger.error("A wake-up message could not be sent.", exc_info=error)
 
