@@ -90,7 +90,7 @@ def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
     shape = model_shape(config.policy.model, config.policy.revision)
     paces = _paces(recorded, config.policy.model, shape.parameters if shape else parameters)
     lengths = token_lengths(recorded, config)
-    if DEMO in recorded and lengths.trajectory is not None:
+    if DEMO in recorded and config.environment.name == DEMO.environment and lengths.trajectory is not None:
         lengths = replace(lengths, basis="the share of the limit that the demo uses")
     return [
         _tokens(config, lengths),
@@ -100,9 +100,14 @@ def figures(user: Any, config: RunConfig, *, gpu: bool = False) -> list[Figure]:
 
 
 def _or_demo(recorded: Sequence[RecordedWork], config: RunConfig, *, gpu: bool) -> Sequence[RecordedWork]:
-    """Return the recorded work or, if it is comparable, the demo: on a GPU only the pocket policy is."""
-    on_gpu = gpu or config.policy.device == "cuda"
-    return recorded or ([] if on_gpu and config.policy.model != POCKET else [DEMO])
+    """Return the recorded work, with the demo where nothing is closer: on a GPU only the pocket policy is comparable.
+
+    The pace of a real model says nothing about the pocket policy, which is a hundredth of its size.
+    """
+    on_gpu, pocket = gpu or config.policy.device == "cuda", config.policy.model == POCKET
+    if pocket and not on_gpu and all(work.model != POCKET for work in recorded):
+        return [*recorded, DEMO]
+    return recorded or ([] if on_gpu and not pocket else [DEMO])
 
 
 def _hosted(config: RunConfig) -> list[Figure]:

@@ -291,6 +291,11 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     assert expected_seconds(people.owner, other) == pytest.approx(expected)
     imitation = training.model_copy(update={"kind": "sft"})
     assert estimates.figures(people.owner, imitation)[1].value.startswith("about "), "updates were recorded"
+    tokens, time = estimates.figures(people.owner, load_preset(DEMO))[:2]
+    assert time.how.startswith("From the demo on two idle CPU cores: "), (
+        "a real model says nothing about the pocket policy"
+    )
+    assert "the share of the limit that the demo uses" in tokens.how
 
 
 def test_the_pocket_policy_predicts_a_model_of_another_size_within_the_range(people: People, run: Run) -> None:
