@@ -21,6 +21,7 @@ FILE_METHODS = {
 FILE_MODULES = {"os", "shutil", "tempfile", "zipfile", "tarfile", "builtins", "io"}
 OTHER_FOLDERS = {
     "webapp/core/private_files.py": "the data folder",
+    "webapp/ingest/recorded_runs.py": "a temporary folder for a recording that ships with the product",
     "webapp/services/postgres.py": "the folder of the database",
     "webapp/services/redis.py": "the folder of Redis",
     "webapp/services/unprivileged_user.py": "folders of programs",
