@@ -45,6 +45,17 @@ class _Exceeded(Exception):
     """The text is longer than its budget."""
 
 
+class _Dumper(yaml.SafeDumper):
+    """Escapes characters in texts that a reader of YAML takes for line breaks, or refuses."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = '"' if _NOT_IN_YAML.search(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+
 def json_text(value: Any, indent: int) -> str:
     """Return JSON, indented unless nesting would multiply the text; static/js/ui/turn_text.js does the same."""
     compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -63,7 +74,7 @@ def yaml_text(value: Any) -> str:
     try:
         if len(compact) > 2 * FREE:
             raise _Exceeded
-        yaml.safe_dump(value, stream, sort_keys=False, allow_unicode=True)
+        yaml.dump(value, stream, _Dumper, sort_keys=False, allow_unicode=True)
     except _Exceeded:
         return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", compact) + "\n"
     return "".join(stream.chunks)

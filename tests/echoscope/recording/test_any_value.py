@@ -208,7 +208,7 @@ def _hashable(value: Any) -> Any:
 def _shown(value: Any) -> str:
     try:
         return str(value)[:500]
-    except (ZeroDivisionError, RecursionError, ValueError):
+    except (ZeroDivisionError, RecursionError, ValueError, ReferenceError):
         return "no text"
 
 

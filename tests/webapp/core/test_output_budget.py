@@ -119,6 +119,7 @@ _values = st.recursive(
 
 
 @given(data=_values, long=st.booleans())
+@example(data={"\x85": ["\x85 word " * 40]}, long=False)
 def test_yaml_is_read_back_as_the_same_data(data: Any, long: bool) -> None:
     whole = {"data": data, "long": ["word"] * 40_000 if long else []}
     text = yaml_text(whole)
