@@ -55,8 +55,8 @@ MEANING = {
     "watch": "An early sign of a collapse, which the evidence names: the policy may be converging on one way to think "
     "and act, or an update may have broken its answers. The reward can still look good. Read some of the latest "
     "attempts: are the thoughts of a group still different?",
-    "trapped": "The policy has collapsed: its attempts have become alike and the reward has fallen. Runs "
-    "rarely recover from here on their own.",
+    "trapped": "The policy has collapsed: its attempts have become alike, and the reward has fallen or "
+    "nothing is left to learn from. Runs rarely recover from here on their own.",
 }
 """Explanation of each state."""
 OTHERS_NO_SIGNAL = MEANING[NO_SIGNAL].replace(" (sft.warmup_steps)", "").replace("puzzles", "tasks")
