@@ -295,7 +295,7 @@ def jump_clock(scene: Scene, dice: random.Random) -> Disturbance | None:
 def _change_version(kind: str, name: str) -> Maker:
     """Return a disturbance that stops a program and starts its other version: the older one, or this one again.
 
-    It remains of that version during later disturbances, beside programs of this version.
+    It remains of that version during later disturbances, next to programs of this version.
     """
 
     def begin(scene: Scene, dice: random.Random) -> Disturbance | None:

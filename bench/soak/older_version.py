@@ -1,4 +1,4 @@
-"""Program of an older version, as files of a git revision: it runs beside this version during a rolling upgrade."""
+"""Program of an older version, as files of a git revision: it runs next to this version during a rolling upgrade."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(json.dumps([list(program.argv) for program in made]))
 
 
 class CannotRunBeside(RuntimeError):
-    """The revision cannot run beside this version. The message is a sentence."""
+    """The revision cannot run next to this version. The message is a sentence."""
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ class EchoscopeRewards:
 
 
 def _lasting(rewards: Any) -> Any:
-    """Return the rewards, those of an iterator as a list: the trainer reads them after they have been recorded."""
+    """Return the rewards, an iterator as a list: the trainer reads rewards after they have been recorded."""
     kind = type(rewards)
     is_iterator = issubclass(kind, Iterator) and kind not in weakref.ProxyTypes  # which have the methods of all types
     return list(rewards) if is_iterator else rewards

@@ -31,7 +31,7 @@ FOLDER = Path(__file__).with_name("recordings")
 
 @dataclass(frozen=True)
 class Recording:
-    """A recorded run. `name` is that of its file, and `about` describes it in a sentence or two."""
+    """A recorded run. `name` is the name of its file, and `about` describes the run in a sentence or two."""
 
     name: str
     title: str
@@ -110,5 +110,7 @@ def _fill(run: Run, recording: Recording) -> None:
     except Exception:
         logger.exception("The recording %s could not be imported as run %s", recording.name, run.slug)
     finally:
-        do_settle_end(run)
-        connection.close()
+        try:
+            do_settle_end(run)
+        finally:
+            connection.close()

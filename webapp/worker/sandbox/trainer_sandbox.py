@@ -56,7 +56,7 @@ def weaknesses() -> list[str]:
     if not landlock.is_available():
         sentences.append(
             "Trainers run without a sandbox, as this system has no Landlock: code of a run reaches all files of the "
-            "worker's account, such as those of other runs. Start the worker on Linux 5.19 or newer with Landlock."
+            "worker's account, such as the files of other runs. Start the worker on Linux 5.19 or newer with Landlock."
         )
     elif not landlock.limits_ports():
         sentences.append(
