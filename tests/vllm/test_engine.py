@@ -160,7 +160,20 @@ def test_diverged_weights_are_reported_as_the_cause(sampler, chat, openings):
     assert [response.ids for response in sample(sampler, openings[:2], GREEDY)] == [response.ids for response in fresh]
 
 
+def test_responses_that_stop_at_a_text_equal_those_of_transformers(sampler, policy, chat, openings):
+    sampler.weights_updated()
+    whole = sample(TransformersSampler(policy.model, chat.eos_id), openings, GREEDY)
+    text = chat.decode(whole[0].ids)
+    params = dataclasses.replace(GREEDY, stop=StopText(text[len(text) // 2 :][:2], chat.tokenizer))
+    own = sample(TransformersSampler(policy.model, chat.eos_id), openings, params)
+    theirs = sample(sampler, openings, params)
+    assert any(response.stopped for response in own)
+    assert [response.ids for response in theirs] == [response.ids for response in own]
+    assert [response.stopped for response in theirs] == [response.stopped for response in own]
+
+
 def test_the_engine_restores_random_state_and_threads():
+    """Last in this module: closing an engine ends the process groups that the module's engine needs, too."""
     from trainer.engines.vllm.vllm_engine import VllmEngine
 
     torch.manual_seed(11)
@@ -175,15 +188,3 @@ def test_the_engine_restores_random_state_and_threads():
         assert torch.get_num_threads() == 1
     finally:
         engine.close()
-
-
-def test_responses_that_stop_at_a_text_equal_those_of_transformers(sampler, policy, chat, openings):
-    sampler.weights_updated()
-    whole = sample(TransformersSampler(policy.model, chat.eos_id), openings, GREEDY)
-    text = chat.decode(whole[0].ids)
-    params = dataclasses.replace(GREEDY, stop=StopText(text[len(text) // 2 :][:2], chat.tokenizer))
-    own = sample(TransformersSampler(policy.model, chat.eos_id), openings, params)
-    theirs = sample(sampler, openings, params)
-    assert any(response.stopped for response in own)
-    assert [response.ids for response in theirs] == [response.ids for response in own]
-    assert [response.stopped for response in theirs] == [response.stopped for response in own]

@@ -44,8 +44,13 @@ def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any)
         "prompt_price_per_million": 1.0,
         "completion_price_per_million": 2.0,
     }
-    evaluation = {"prompts": 12, "temperature": 0.0, "suites": ["Bandit"]}
-    data: dict[str, Any] = {"kind": "evaluate", "evaluation": evaluation, "rollout": {"max_response_tokens": 96}}
+    """Return a hosted evaluation with the prompts that the pocket policy was taught, which auto cannot know here."""
+    data: dict[str, Any] = {
+        "kind": "evaluate",
+        "environment": {"cells": "compact"},
+        "evaluation": {"prompts": 12, "temperature": 0.0, "suites": ["Bandit"]},
+        "rollout": {"max_response_tokens": 96, "format_line": "placeholders", "stop_at_answer": "off"},
+    }
     return tiny.config("pocket", **data | sections, hosted=own | (hosted or {}))
 
 
