@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from itertools import product
 from typing import Any, Literal, Self
 
 from envs.base import ToolSpec
@@ -41,6 +42,11 @@ def _get_template(tokenizer: Any) -> str:
     except ValueError as error:  # no template, or several without a default
         raise TemplateError(f"the model's chat template cannot render a dialogue: {error}") from error
     return template
+
+
+def _as_parts(content: str | None) -> list[dict[str, str]]:
+    """Return a message's content as a list of parts, as templates of models with images take it."""
+    return [{"type": "text", "text": content}] if content else []
 
 
 Role = Literal["user", "tool"]
@@ -87,6 +93,8 @@ class ChatFormat:
     renders_results = False
     separate_results = False
     _model_end_ids: frozenset[int] = frozenset()
+    _requires_system = False
+    _content_in_parts = False
     _assistant_header = ""
     _tool_messages = ToolMessages()
     _merges_system = False
@@ -107,6 +115,7 @@ class ChatFormat:
         self.tokenizer, self.system, self._variables = tokenizer, system, dict(variables or {})
         self._template = dated(_get_template(tokenizer), date.fromisoformat(day))
         self._check_system()
+        self._find_message_form()
         self._assistant_header = self._missing_header()
         self._merges_system = self._MARK_SYSTEM not in self._render(
             [{"role": "system", "content": self._MARK_SYSTEM}, {"role": "user", "content": "x"}]
@@ -213,6 +222,10 @@ class ChatFormat:
     def _apply(self, messages: list[dict[str, Any]], *, generation_prompt: bool = True) -> str:
         """Return the messages as the template renders them. Raises TemplateError if it refuses them."""
         tools = {"tools": [tool.definition() for tool in self.tools]} if self.renders_tools else {}
+        if self._requires_system and messages[0]["role"] != "system":
+            messages = [{"role": "system", "content": ""}, *messages]
+        if self._content_in_parts:
+            messages = [message | {"content": _as_parts(message.get("content"))} for message in messages]
         try:
             text: str = self.tokenizer.apply_chat_template(
                 messages,
@@ -225,6 +238,20 @@ class ChatFormat:
         except Exception as error:  # templates may raise any error
             raise TemplateError(f"the model's chat template cannot render a dialogue: {error}") from error
         return text
+
+    def _find_message_form(self) -> None:
+        """Choose the form of messages: some templates require a system message, those of models with images a list.
+
+        If no form renders, the form is as in most templates, and what calls this reports the template's own error.
+        """
+        question = [{"role": "user", "content": self._MARK_USER}]
+        for self._content_in_parts, self._requires_system in product((False, True), repeat=2):
+            try:
+                if self._MARK_USER in self._apply(question):
+                    return
+            except TemplateError:
+                pass
+        self._content_in_parts = self._requires_system = False
 
     def _missing_header(self) -> str:
         """Return the text that begins a response in dialogues, for templates that ignore `add_generation_prompt`."""

@@ -172,6 +172,28 @@ def test_a_template_that_drops_the_system_message_gets_it_in_the_first_user_turn
     assert text == f"<|im_start|>user\n{SYSTEM}\n\nhello<|im_end|>\n<|im_start|>assistant\n<think>"
 
 
+REQUIRING_SYSTEM = "{% if messages[0].role != 'system' %}{{ raise_exception('no system message') }}{% endif %}"
+
+
+@pytest.mark.parametrize("system", [SYSTEM, ""])
+@pytest.mark.parametrize(
+    "before, content",
+    [
+        (REQUIRING_SYSTEM, "message.content"),
+        ("", "message.content[0].text"),
+        (REQUIRING_SYSTEM, "message.content | map(attribute='text') | join"),
+    ],
+)
+def test_a_template_may_require_a_system_message_or_contents_in_parts(before, content, system):
+    """The dialogue is as with the usual template, except for an empty system message where one is required."""
+    dialogues = []
+    for template in (CHATML_WITHOUT_PROMPT, before + CHATML_WITHOUT_PROMPT.replace("message.content", f"({content})")):
+        chat = ChatFormat(tiny.bpe(["<|im_start|>", "<|im_end|>"], template, "<|im_end|>"), think=True, system=system)
+        dialogues.append(chat.tokenizer.decode([*chat.opening("one"), *chat.between("two", ended=False)]))
+    assert dialogues[1].removeprefix("<|im_start|>system\n<|im_end|>\n") == dialogues[0]
+    assert "one" in dialogues[0]
+
+
 def test_a_template_without_a_generation_prompt_begins_responses_as_its_dialogues_do():
     texts = []
     for prompt in ("", "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"):
