@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-BEFORE, LENGTH = 40, 150
+BEFORE, LENGTH = 16, 150
 """Characters before the first mark, and in total; excerpts end at spaces."""
 _CHUNK = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
 _WORD = re.compile(r"[^\W_]+")
