@@ -110,6 +110,7 @@ def test_tokens_are_readable_by_keyboard(trajectory: Trajectory, opened: Open) -
 def test_claims_light_their_cells_by_pointer_and_keyboard(trajectory: Trajectory, opened: Open) -> None:
     for turn in trajectory.turns.all():
         false = {"start": 2, "end": 9, "true": False, "actual": "it is elsewhere", "cells": [[1, 1]]}
+        false["kind"] = "box_position"
         claims = [{"start": 0, "end": 1, "true": True, "cells": [[1, 1], [1, 2]]}, false | {"actual_cells": [[2, 2]]}]
         turn.event = turn.event | {"thought": "😀 box 1,1.", "claims": claims}
         turn.save(update_fields=["event"])
@@ -117,6 +118,8 @@ def test_claims_light_their_cells_by_pointer_and_keyboard(trajectory: Trajectory
     true, wrong = page.locator(".turn").first.locator(".claim").all()
     expect(wrong).to_have_text("box 1,1")
     expect(wrong).to_have_accessible_name("box 1,1 – False: it is elsewhere.")
+    expect(page.locator(".belief .crate")).to_have_count(1)
+    expect(page.locator("[data-advice]")).to_contain_text("In truth, it is elsewhere.")
     wrong.hover()
     expect(page.locator("rect.lit.wrong")).to_have_count(1)
     expect(page.locator("rect.lit.actual")).to_have_count(1)
@@ -130,6 +133,7 @@ def test_claims_light_their_cells_by_pointer_and_keyboard(trajectory: Trajectory
     expect(page.locator("rect.lit.wrong")).to_have_count(1)
     page.keyboard.press("ArrowRight")
     expect(page.locator("[data-position]")).not_to_contain_text("before its actions")
+    expect(page.locator(".belief")).to_have_count(0)
     page.keyboard.press("Enter")
     expect(page.locator("[data-position]")).to_contain_text("before its actions")
 

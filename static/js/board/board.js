@@ -4,6 +4,7 @@
  * new pieces, reuses their nodes and slides them. Boards are data: no game rules here.
  */
 
+import { drawBeliefs } from "./belief_overlay.js";
 import { drawGround } from "./ground.js";
 import { describeLegend, drawSign, drawTones, readLegend } from "./legend.js";
 import { drawNumbers } from "./labelled_numbers.js";
@@ -236,6 +237,16 @@ export class BoardView {
     this.#look([...(claim.cells ?? []), ...(claim.actual_cells ?? [])].map(([y, x]) => ({ x, y })));
     for (const cell of claim.cells ?? []) frame(cell, state);
     for (const cell of claim.actual_cells ?? []) frame(cell, "actual");
+  }
+
+  /**
+   * Draw what a thought misplaces, until the next `show`.
+   * @param {Claim[]} claims of `misplaced`, about the state that is shown
+   */
+  believe(claims) {
+    if (!claims.length) return;
+    this.#look(claims.flatMap((claim) => claim.cells ?? []).map(([y, x]) => ({ x, y })));
+    this.trail?.append(...drawBeliefs(claims));
   }
 
   /**

@@ -5,6 +5,22 @@ import { svg } from "../ui/dom.js";
 
 /** @typedef {{x: number, y: number}} Cell */
 
+/** What lies on the floor of a cell, by name. @type {Record<string, (cell: Cell) => SVGElement[]>} */
+export const FIXTURES = {
+  target: ({ x, y }) => [
+    svg("circle", { class: "target", cx: x + 0.5, cy: y + 0.5, r: 0.36 }),
+    svg("circle", { class: "target-dot", cx: x + 0.5, cy: y + 0.5, r: 0.1 }),
+  ],
+  hole: ({ x, y }) => [
+    svg("ellipse", { class: "hole", cx: x + 0.5, cy: y + 0.52, rx: 0.37, ry: 0.34 }),
+    svg("path", { class: "hole-edge", d: `M${x + 0.2} ${y + 0.4}a.37 .34 0 0 1 .6 0` }),
+  ],
+  goal: ({ x, y }) => [
+    svg("path", { class: "pole", d: `M${x + 0.32} ${y + 0.86}v-.7` }),
+    svg("path", { class: "goal", d: `M${x + 0.34} ${y + 0.16}h.42l-.12 .15 .12 .15h-.42z` }),
+  ],
+};
+
 /**
  * The ground in few nodes: one path per kind, the floor cut into the wall with rounded corners.
  * @param {string[][]} ground
@@ -48,24 +64,8 @@ export function drawGround(ground) {
         d: cells.ice.map(({ x, y }) => `M${x + 0.18} ${y + 0.42}l.24 -.24M${x + 0.2} ${y + 0.6}l.4 -.4`).join(""),
       }),
     );
-  for (const { x, y } of cells.target ?? []) {
-    group.append(
-      svg("circle", { class: "target", cx: x + 0.5, cy: y + 0.5, r: 0.36 }),
-      svg("circle", { class: "target-dot", cx: x + 0.5, cy: y + 0.5, r: 0.1 }),
-    );
-  }
-  for (const { x, y } of cells.hole ?? []) {
-    group.append(
-      svg("ellipse", { class: "hole", cx: x + 0.5, cy: y + 0.52, rx: 0.37, ry: 0.34 }),
-      svg("path", { class: "hole-edge", d: `M${x + 0.2} ${y + 0.4}a.37 .34 0 0 1 .6 0` }),
-    );
-  }
-  for (const { x, y } of cells.goal ?? []) {
-    group.append(
-      svg("path", { class: "pole", d: `M${x + 0.32} ${y + 0.86}v-.7` }),
-      svg("path", { class: "goal", d: `M${x + 0.34} ${y + 0.16}h.42l-.12 .15 .12 .15h-.42z` }),
-    );
-  }
+  for (const [name, draw] of Object.entries(FIXTURES))
+    group.append(...(cells[name] ?? []).flatMap((cell) => draw(cell)));
   return group;
 }
 

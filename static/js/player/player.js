@@ -5,6 +5,7 @@
  */
 
 import { advice } from "./solver_advice.js";
+import { beliefWords, misplaced } from "../board/belief_overlay.js";
 import { BoardView, playerOf } from "../board/board.js";
 import { drawGraph } from "./distance_graph.js";
 import { linkedIndex, markAt, mistakeIndices, nextMistake, showVerdict, turnRow } from "./mistakes.js";
@@ -397,10 +398,8 @@ export class Player {
     this.scrub.value = String(this.index);
     this.scrub.setAttribute("aria-valuetext", this.#position(position));
     setText(need(this.root, "[data-position]"), this.#position(position));
-    setText(
-      need(this.root, "[data-advice]"),
-      this.solver.checked ? advice(this.trajectory, this.positions, this.index) : "",
-    );
+    const advised = this.solver.checked ? advice(this.trajectory, this.positions, this.index) : "";
+    setText(need(this.root, "[data-advice]"), `${advised} ${beliefWords(this.#beliefs(position))}`.trim());
     this.root.classList.toggle("no-solver", !this.solver.checked);
     showVerdict(need(this.root, "[data-verdict]"), this.trajectory, markAt(this.trajectory, position));
     this.#mark();
@@ -416,6 +415,7 @@ export class Player {
       "observed",
       showOnBoard(this.board.host, position.board, turn, imagesAddress(this.root, this.trajectory)),
     );
+    this.board.believe(this.#beliefs(position));
     const record = position.record;
     this.board.walk(this.#way());
     const from = playerOf(this.positions[this.index - 1]?.board);
@@ -424,6 +424,12 @@ export class Player {
     const mark = markAt(this.trajectory, position);
     if (mark) showMistake(this.board, mark, this.positions[this.index - 1]?.board ?? null);
     else if (!record?.actual) this.board.advise(position.hint?.actions ?? []);
+  }
+
+  /** What the thought about this state misplaces; after an action there is no thought about it. @param {Position} position */
+  #beliefs({ turn: at, action }) {
+    const turn = this.trajectory?.turns.find((candidate) => candidate.turn === at);
+    return action < 0 ? misplaced(turn?.claims ?? []) : [];
   }
 
   /** Cells of the player from the start of the turn to the current position. */

@@ -1,0 +1,65 @@
+// @ts-check
+/**
+ * Where a thought misplaces things: translucent things over the board of the state, each with a dotted line to where it
+ * is. What the thought places correctly is on the board already.
+ */
+
+import { FIXTURES } from "./ground.js";
+import { drawBox, drawPlayer } from "./pieces.js";
+import { svg } from "../ui/dom.js";
+
+/** @typedef {import("../types.js").Claim} Claim */
+
+/** How the thing of a kind of claim is drawn in the cell at the origin. @type {Record<string, () => SVGElement[]>} */
+const THINGS = {
+  own_position: () => [drawPlayer()],
+  box_position: () => [drawBox()],
+  target_position: () => FIXTURES.target({ x: 0, y: 0 }),
+  goal_position: () => FIXTURES.goal({ x: 0, y: 0 }),
+  hole_position: () => FIXTURES.hole({ x: 0, y: 0 }),
+};
+
+/**
+ * The claims that place a thing where it is not, and name a cell of the board.
+ * @param {Claim[]} claims
+ */
+export function misplaced(claims) {
+  return claims.filter((claim) => !claim.true && claim.cells?.length && THINGS[claim.kind ?? ""]);
+}
+
+/**
+ * @param {Claim[]} claims of `misplaced`
+ * @returns {SVGElement[]} in units of a cell
+ */
+export function drawBeliefs(claims) {
+  return claims.flatMap((claim) =>
+    (claim.cells ?? []).flatMap(([row, column]) => {
+      const thing = svg("g", { class: "belief" }, THINGS[claim.kind ?? ""]());
+      thing.style.transform = `translate(${column}px, ${row}px)`;
+      const [actual] = [...(claim.actual_cells ?? [])].sort(
+        (a, b) => distance(a, row, column) - distance(b, row, column),
+      );
+      if (!actual) return [thing];
+      const line = `M${column + 0.5} ${row + 0.5}L${actual[1] + 0.5} ${actual[0] + 0.5}`;
+      return [svg("path", { class: "belief-line", d: line }), thing];
+    }),
+  );
+}
+
+/**
+ * @param {[number, number]} cell
+ * @param {number} row
+ * @param {number} column
+ */
+function distance([y, x], row, column) {
+  return Math.abs(y - row) + Math.abs(x - column);
+}
+
+/**
+ * What the translucent things are, in words; empty without any.
+ * @param {Claim[]} claims of `misplaced`
+ */
+export function beliefWords(claims) {
+  const stated = [...new Set(claims.map((claim) => claim.actual).filter(Boolean))];
+  return claims.length ? `Translucent: where the thought sees it. In truth, ${stated.join("; ")}.` : "";
+}
