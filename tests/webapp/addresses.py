@@ -182,6 +182,7 @@ ADDRESSES: dict[str, Address] = {
     "run-echo": Address("reader", open=True),
     "run-echo-svg": Address("reader", open=True),
     "run-evaluation": Address("reader", open=True, page=True),
+    "run-evaluation-wall": Address("reader", open=True),
     "run-configuration": Address("reader", open=True, page=True),
     "run-log-data": Address("reader"),
     "run-log-text": Address("reader"),

@@ -18,7 +18,7 @@ from webapp.annotations.actions import do_comment, do_star, do_tag
 from webapp.notifications.models import AlertAddress, Notification, Rule
 from webapp.notifications.rule_actions import do_create_rule, do_test_rule
 from webapp.reports.actions import do_create_report
-from webapp.runs.models import Run, StoredModel, Worker
+from webapp.runs.models import Evaluation, Run, StoredModel, Worker
 from webapp.saved_views.actions import do_save_view
 from webapp.saved_views.models import SavedView
 from webapp.studies.actions import do_create_study
@@ -27,7 +27,7 @@ from webapp.studies.study_spec import CatalogueSpec
 from webapp.teams.actions import do_create_token, do_create_user, do_invite, do_revoke_token, do_set_role
 from webapp.teams.models import Membership, User
 from webapp.trajectories.actions import do_share_trajectory
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.models import Group, Trajectory
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,22 @@ class FullSite:
         assert None not in values.values(), f"{name}: the test knows no value for {values}"
         parameters_string = self.known.get(f"? of {name}", query)
         return reverse(name, kwargs=values) + (f"?{parameters_string}" if parameters_string else "")
+
+
+def _evaluate(trajectory: Trajectory) -> None:
+    """Add an evaluation in which the run solved the puzzle of this trajectory, for the wall of its puzzles."""
+    run, split = trajectory.run, {"split": "eval", "iteration": 2}
+    group = Group.objects.get(pk=trajectory.group_id)
+    attempt = Trajectory.objects.get(pk=trajectory.pk)
+    for copied, changes in (
+        (group, {"suite": run.environment}),
+        (attempt, {"group": group, "slug": "solved-here-1", "key": "e00002-p000", "status": Trajectory.Status.SUCCESS}),
+    ):
+        for name, value in {"pk": None, **split, **changes}.items():
+            setattr(copied, name, value)
+        copied.save(force_insert=True)
+    shares = {"success": 1.0, "success_low": 0.2, "success_high": 1.0}
+    Evaluation.objects.create(run=run, suite=run.environment, iteration=2, prompts=1, time=timezone.now(), **shares)
 
 
 def create_full_site(people: People, run: Run) -> FullSite:
@@ -87,6 +103,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
     address = AlertAddress.objects.create(team=people.team, email="team@example.org")
     delivery = do_test_rule(rule)
     now = timezone.now()
+    _evaluate(other)
     Worker.objects.create(name="worker@here", started_at=now, last_seen_at=now, model_store="store")
     StoredModel.objects.create(
         name="smollm2-135m", store="store", state=StoredModel.State.INSTALLED, requested_by=people.owner
@@ -124,7 +141,13 @@ def create_full_site(people: People, run: Run) -> FullSite:
     known |= dict.fromkeys(("name of model-cancel", "name of model-delete"), "smollm2-135m")
     known["name of open-recording"] = "bandit-smollm2"
     known |= {f"slug of {name}": trajectory.slug for name in of_trajectory}
-    known |= {"kind of film": "png", "other": other.slug, "kind of run-export": "jsonl", "token": link.token}
+    known |= {
+        "kind of film": "png",
+        "kind of run-evaluation-wall": "gif",
+        "other": other.slug,
+        "kind of run-export": "jsonl",
+        "token": link.token,
+    }
     known["sha256"] = image.sha256
     of_team = (
         "team",

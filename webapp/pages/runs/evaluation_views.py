@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from itertools import groupby
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString, mark_safe
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_safe
 
 from trainer.metrics import charts
+from webapp.core.streaming import release_connection
 from webapp.explorer.evaluation_history import load_history
+from webapp.pages.drawing_response import drawing_response
 from webapp.pages.run_page import run_page
 from webapp.runs import generalization
 from webapp.runs.access import get_run
-from webapp.runs.models import Evaluation
+from webapp.runs.models import Evaluation, Run
 from webapp.teams.decorators import account_optional
+from webapp.trajectories.render.animation import CONTENT_TYPES
+from webapp.trajectories.render.drawing_queue import DRAWINGS
+from webapp.trajectories.render.preview import STYLE
+from webapp.trajectories.render.wall import WallFrame, draw_wall
 
 
 @dataclass(frozen=True)
@@ -62,16 +70,47 @@ def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
     ]
 
 
+def load_results(run: Run) -> list[SuiteResults]:
+    """Load the results of a run's suites, those of its own environment first."""
+    suites = suite_results(list(Evaluation.objects.filter(run=run).order_by("suite", "iteration")))
+    return sorted(suites, key=lambda suite: suite.suite != run.environment)
+
+
+@account_optional
+@require_safe
+def run_evaluation_wall(request: HttpRequest, slug: str, kind: str) -> HttpResponse:
+    """Send the wall of the main suite through training as an animation, GIF or WebP."""
+    if kind not in CONTENT_TYPES:
+        raise Http404(f"Unknown format of an animation. Available: {', '.join(CONTENT_TYPES)}.")
+    run = get_run(request.user, slug)
+    suites = load_results(run)
+    history = load_history(run, [result.evaluation for result in suites[0].results]) if suites else None
+    if history is None or not history.puzzles:
+        raise Http404("Nothing to show yet: the run has no evaluation of single puzzles.")
+    title = f"{run.title} · {run.suite_label(suites[0].suite)}"
+    frames = [WallFrame(run.when(frame.iteration).capitalize(), frame.solved) for frame in history.frames]
+    key = hashlib.sha256(repr((STYLE, run.pk, kind, title, frames)).encode()).hexdigest()[:24]
+
+    def draw() -> bytes:
+        if (kept := DRAWINGS.files.get(key)) is not None:
+            return kept
+        with DRAWINGS.place():
+            release_connection()
+            return DRAWINGS.draw(key, lambda: draw_wall(title, frames, kind))
+
+    response = drawing_response(request, key, CONTENT_TYPES[kind], draw)
+    if response.status_code == 200:
+        name = f"how-it-learned-{run.slug}.{kind}"
+        response["Content-Disposition"] = content_disposition_header(False, name) or "inline"
+    return response
+
+
 @account_optional
 @require_GET
 def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
     """Show the main suite through training, the results of each suite, and results of other policies."""
     run = get_run(request.user, slug)
-    results = list(Evaluation.objects.filter(run=run).order_by("suite", "iteration"))
-    suites = suite_results(results)
-    main_suite = next((suite for suite in suites if suite.suite == run.environment), None)
-    if main_suite is not None:
-        suites = [main_suite, *(suite for suite in suites if suite is not main_suite)]
+    suites = load_results(run)
     return run_page(
         request,
         run,

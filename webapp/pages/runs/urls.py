@@ -44,6 +44,7 @@ urlpatterns = [
     path("runs/<slug:slug>/echo", echo_views.run_echo, name="run-echo"),
     path("runs/<slug:slug>/echo.svg", echo_views.run_echo_svg, name="run-echo-svg"),
     path("runs/<slug:slug>/evaluation", evaluation_views.run_evaluation, name="run-evaluation"),
+    path("runs/<slug:slug>/evaluation.<str:kind>", evaluation_views.run_evaluation_wall, name="run-evaluation-wall"),
     path("runs/<slug:slug>/configuration", run_views.run_configuration, name="run-configuration"),
     path("runs/<slug:slug>/log", log_views.run_log, name="run-log"),
     path("runs/<slug:slug>/log.json", log_views.run_log_data, name="run-log-data"),

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils.cache import get_conditional_response
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from webapp.explorer.filmstrip import MAX_FRAMES, Chosen, choose, drawn_film, film_key
 from webapp.explorer.related import same_prompt
+from webapp.pages.drawing_response import drawing_response
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.render.drawing_queue import BUSY, RETRY_AFTER, DrawingBusy
 from webapp.trajectories.render.film import CONTENT_TYPES, PREVIEW_FRAMES, Film, draw_film, draw_film_preview
-
-MAX_AGE = 300
 
 
 @account_optional
@@ -65,16 +62,5 @@ def _drawn(
     draw: Callable[[Film], bytes],
 ) -> HttpResponse:
     """Return the drawing of the chosen frames, or the status 304 or 503."""
-    tag = f'"{film_key(chosen, kind)}"'
-    unchanged = get_conditional_response(request, etag=tag)
-    if unchanged is not None:
-        return unchanged
-    try:
-        file = drawn_film(chosen, current.group.environment, kind, draw)
-    except DrawingBusy:
-        response = HttpResponse(BUSY, status=503, content_type="text/plain; charset=utf-8")
-        response["Retry-After"] = str(RETRY_AFTER)
-        return response
-    response = HttpResponse(file, content_type=content_type, headers={"ETag": tag})
-    response["Cache-Control"] = f"private, max-age={MAX_AGE}"
-    return response
+    key, environment = film_key(chosen, kind), current.group.environment
+    return drawing_response(request, key, content_type, lambda: drawn_film(chosen, environment, kind, draw))

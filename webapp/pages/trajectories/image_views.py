@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
+from webapp.pages.drawing_response import MAX_AGE, drawing_response
 from webapp.pages.trajectory_page import gone, private
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.exports.image_response import image_response
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import requested_position
-from webapp.trajectories.render.drawing_queue import BUSY, RETRY_AFTER, DrawingBusy
 from webapp.trajectories.render.preview import drawing_key, nearest_position, preview
 from webapp.trajectories.sharing.share_links import find_link, start_position
-
-MAX_AGE = 300
-"""Cache lifetime in seconds: the longest time that a revoked link's pictures remain visible."""
 
 
 @require_safe
@@ -26,20 +22,14 @@ def shared_picture(request: HttpRequest, token: str) -> HttpResponse:
     link = find_link(token)
     if link is None:
         return gone(request)
-    response = _picture(request, link.trajectory, start_position(link, request.GET))
-    if response.status_code != 503:
-        response["Cache-Control"] = f"public, max-age={MAX_AGE}"
-    return private(response, link)
+    return private(_picture(request, link.trajectory, start_position(link, request.GET), "public"), link)
 
 
 @account_optional
 @require_safe
 def trajectory_picture(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Send the picture to readers of the run; `?turn=2&action=3` selects the position."""
-    response = _picture(request, get_trajectory(request.user, slug), requested_position(request.GET))
-    if response.status_code != 503:
-        response["Cache-Control"] = f"private, max-age={MAX_AGE}"
-    return response
+    return _picture(request, get_trajectory(request.user, slug), requested_position(request.GET), "private")
 
 
 @require_safe
@@ -66,16 +56,9 @@ def _image(request: HttpRequest, trajectory: Trajectory, sha256: str, caching: s
     return response
 
 
-def _picture(request: HttpRequest, trajectory: Trajectory, requested: tuple[int, int] | None) -> HttpResponse:
+def _picture(
+    request: HttpRequest, trajectory: Trajectory, requested: tuple[int, int] | None, caching: str
+) -> HttpResponse:
     position = nearest_position(trajectory, *requested) if requested else None
-    tag = f'"{drawing_key(trajectory, position)}"'
-    unchanged = get_conditional_response(request, etag=tag)
-    if unchanged is not None:
-        return unchanged
-    try:
-        picture = preview(trajectory, position)
-    except DrawingBusy:
-        response = HttpResponse(BUSY, status=503, content_type="text/plain; charset=utf-8")
-        response["Retry-After"] = str(RETRY_AFTER)
-        return response
-    return HttpResponse(picture, content_type="image/png", headers={"ETag": tag})
+    key = drawing_key(trajectory, position)
+    return drawing_response(request, key, "image/png", lambda: preview(trajectory, position), caching)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
+from django.utils import timezone
+from PIL import Image
 from pytest_django import DjangoAssertNumQueries
 
 from tests.webapp import journal_builder, recorded_journal
+from tests.webapp.explorer.scripted_run import write_story
 from tests.webapp.fragments import compact, contains
 from tests.webapp.page_requests import Visitors, who
 from trainer.config.run import RunConfig
 from trainer.journal import events
 from trainer.metrics.charts import share_place
 from webapp.ingest.tailer import JournalTailer
-from webapp.runs.models import GeneralizationMatrix, Run
+from webapp.runs.models import Evaluation, GeneralizationMatrix, Run
+from webapp.trajectories.render.wall import SIZE
 
 __all__ = ["who"]
 
@@ -112,3 +118,19 @@ def test_the_tab_takes_few_queries(
     JournalTailer(run).drain()
     with django_assert_max_num_queries(13):
         who.viewer.get(f"/runs/{run.slug}/evaluation")
+
+
+def test_the_wall_through_training_is_an_animation_with_a_frame_for_each_evaluation(run: Run, who: Visitors) -> None:
+    address = f"/runs/{run.slug}/evaluation.gif"
+    assert who.viewer.get(address).status_code == 404
+    write_story(run)
+    for iteration in (0, 2, 4):
+        shares = {"success": 0.5, "success_low": 0.3, "success_high": 0.7}
+        Evaluation.objects.create(run=run, suite="fixed", iteration=iteration, prompts=3, time=timezone.now(), **shares)
+    response = who.viewer.get(address)
+    assert (response.status_code, response["Content-Type"]) == (200, "image/gif")
+    wall = Image.open(BytesIO(response.content))
+    assert (wall.size, getattr(wall, "n_frames", 0)) == (SIZE, 3)
+    assert who.viewer.get(address, headers={"if-none-match": response["ETag"]}).status_code == 304
+    assert who.viewer.get(f"/runs/{run.slug}/evaluation.bmp").status_code == 404
+    assert address in who.viewer.get(f"/runs/{run.slug}/evaluation").content.decode()
