@@ -26,7 +26,7 @@ from envs.base import (
 from envs.claims.bandit_claims import read_bandit_claims
 from envs.spaces import ActionNames, text_space
 from envs.support.reset_options import read_options
-from envs.support.rng import SeededRng, Stream, dynamics_of
+from envs.support.rng import SeededRng, Stream, dynamics_rng
 from envs.text_roles import TextRole
 
 HIGH_REWARD = 1.0
@@ -96,7 +96,7 @@ class Bandit(TextEnv):
         self._arms = SeededRng(seed, Stream.START).sample(arms, 2)
         order = {"actions": tuple(self._arms), "paper_instruction": _paper_instruction(*self._arms)}
         self.env_spec = self.env_spec.model_copy(update=order)
-        self._dynamics = dynamics_of(seed, options)
+        self._dynamics = dynamics_rng(seed, options)
         self._pulled: str | None = None
         self._paid = 0.0
         return self.render(), self._info(valid=True)
@@ -106,7 +106,7 @@ class Bandit(TextEnv):
             raise ResetNeeded("call reset() first")
         if self._pulled is not None:
             raise ResetNeeded("the episode is over: call reset() before the next step()")
-        name = self.action_space.name_of(action)
+        name = self.action_space.action_name(action)
         if name is None:
             return self.render(), 0.0, False, False, self._info(valid=False)
         self._pulled = name

@@ -19,7 +19,7 @@ from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, Hint, P
 from envs.claims.grid_claims import read_grid_claims
 from envs.spaces import ActionNames, text_space
 from envs.support.reset_options import read_options
-from envs.support.rng import SeededRng, Stream, dynamics_of
+from envs.support.rng import SeededRng, Stream, dynamics_rng
 
 ACTIONS = ("Left", "Down", "Right", "Up")
 """In circular order: a slip goes to a neighbouring direction in this order."""
@@ -213,7 +213,7 @@ class FrozenLake(TextEnv):
             self._lake = parse(options["map"])
         else:
             self._lake = make_lake(SeededRng(seed, Stream.START), self.settings.size, self.settings.frozen)
-        self._dynamics = dynamics_of(seed, options)
+        self._dynamics = dynamics_rng(seed, options)
         self._values: NDArray[np.float64] | None = None
         self._cell = self._lake.start
         self._taken = 0
@@ -224,7 +224,7 @@ class FrozenLake(TextEnv):
         lake = self.lake
         if self._over:
             raise ResetNeeded("the episode is over: call reset() before the next step()")
-        name = self.action_space.name_of(action)
+        name = self.action_space.action_name(action)
         if name is None:
             return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
         previous_cell, direction = self._cell, ACTIONS.index(name)

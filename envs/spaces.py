@@ -21,12 +21,12 @@ class ActionNames(spaces.Space[str]):
     def is_np_flattenable(self) -> bool:
         return False
 
-    def name_of(self, text: str) -> str | None:
+    def action_name(self, text: str) -> str | None:
         """Return the action's name as written in the environment, or None for an unknown action."""
         return self._by_key.get(text) or self._by_key.get(text.strip().lower())
 
     def contains(self, x: Any) -> bool:
-        return isinstance(x, str) and self.name_of(x) is not None
+        return isinstance(x, str) and self.action_name(x) is not None
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
         """Return a random name. Masks are not supported: every action is allowed in every state."""

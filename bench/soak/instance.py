@@ -261,19 +261,19 @@ class SecondMachine:
 
     def _worker(self) -> Program:
         program = programs.worker(self._environment(), self._logs)
-        older = self._version_of("second worker")
+        older = self._get_version("second worker")
         argv = ["second@%h" if word == "worker@%h" else word for word in (older.worker if older else program.argv)]
         argv[argv.index("--concurrency") + 1] = "1"
         return self._second(program, "second worker", argv, older)
 
     def _web(self) -> Program:
         program = programs.web(LOOPBACK, self.port, self._environment(), self._logs)
-        older = self._version_of("second web")
+        older = self._get_version("second web")
         argv = list(older.web if older else program.argv)
         argv[argv.index("--port") + 1] = str(self.port)
         return self._second(program, "second web", argv, older)
 
-    def _version_of(self, name: str) -> OlderVersion | None:
+    def _get_version(self, name: str) -> OlderVersion | None:
         """Return the older version if the program is of that version; None for this version."""
         return self.older if name in self.outdated else None
 

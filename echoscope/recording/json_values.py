@@ -45,7 +45,7 @@ class _Conversion:
         try:
             return self._of(value, outer)
         except Exception:  # noqa: BLE001 - objects of other programs
-            return _text_of(value)
+            return _to_text(value)
 
     def _of(self, value: Any, outer: tuple[int, ...]) -> Any:
         if value is None or isinstance(value, bool):
@@ -68,7 +68,7 @@ class _Conversion:
             return listed if self.left > 0 else [*listed, _TOO_MANY]
         if (scalar := _scalar(value)) is not None:
             return self.of(scalar)
-        return _text_of(value)
+        return _to_text(value)
 
     def _within(self, items: Any) -> Iterator[Any]:
         """Yield items until the value has MAX_VALUES."""
@@ -95,10 +95,10 @@ def as_text(value: Any) -> str:
                 return f"{converted!s:.10000}…"
     except Exception:  # noqa: BLE001 - objects of other programs
         pass
-    return _text_of(value)
+    return _to_text(value)
 
 
-def _text_of(value: Any) -> str:
+def _to_text(value: Any) -> str:
     try:
         if isinstance(value, str):
             return clean_text(value)

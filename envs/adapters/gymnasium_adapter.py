@@ -220,7 +220,7 @@ class Gymnasium(ObservedEnv):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         previous_text = self._text_before_step()
-        if (name := self.action_space.name_of(action)) is None:
+        if (name := self.action_space.action_name(action)) is None:
             return previous_text, 0.0, False, False, self._info(effective=False, valid=False)
         number = self.action_space.names.index(name) + self._variant.first_action
         self._observation, reward, terminated, truncated, _ = self._env.step(number)

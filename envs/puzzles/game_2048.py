@@ -21,7 +21,7 @@ from envs.base import EnvSettings, EnvSpec, GridBoard, Hint, StepInfo, Symbol, T
 from envs.puzzles.sliding_tiles import ACTIONS, Tiles, advice, empty_cells, moves, slide, with_tile
 from envs.spaces import ActionNames, text_space
 from envs.support.reset_options import read_options
-from envs.support.rng import SeededRng, Stream, dynamics_of
+from envs.support.rng import SeededRng, Stream, dynamics_rng
 
 MAX_SIZE = 6
 MAX_TARGET = 2048
@@ -118,7 +118,7 @@ class Game2048(TextEnv):
             for _ in range(FIRST_TILES):
                 tiles = self._with_new_tile(tiles, start)
             self._tiles = tiles
-        self._dynamics = dynamics_of(seed, options)
+        self._dynamics = dynamics_rng(seed, options)
         self._over = self._won() or not moves(self._tiles)
         return self.render(), self._info(effective=False, valid=True)
 
@@ -126,7 +126,7 @@ class Game2048(TextEnv):
         tiles = self.tiles
         if self._over:
             raise ResetNeeded("the episode is over: call reset() before the next step()")
-        name = self.action_space.name_of(action)
+        name = self.action_space.action_name(action)
         if name is None:
             return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
         after, merged = slide(tiles, name)

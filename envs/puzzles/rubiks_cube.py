@@ -98,7 +98,7 @@ class RubiksCube(TextEnv):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if self.state == self.cube.solved:
             raise ResetNeeded("the episode is over: call reset() before the next step()")
-        name = self.action_space.name_of(action)
+        name = self.action_space.action_name(action)
         if name is None:
             return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
         self._turn(name)

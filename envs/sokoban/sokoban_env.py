@@ -130,7 +130,7 @@ class Sokoban(TextEnv):
         level = self.level
         if self._over:
             raise ResetNeeded("the episode is over: call reset() before the next step()")
-        name = self.action_space.name_of(action)
+        name = self.action_space.action_name(action)
         if name is None:
             return self.render(), 0.0, False, False, self._info(effective=False, valid=False)
         previous = self._state

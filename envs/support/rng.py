@@ -63,7 +63,7 @@ class SeededRng:
         return [pool.pop(self.below(len(pool))) for _ in range(count)]
 
 
-def dynamics_of(seed: int, options: dict[str, Any]) -> SeededRng:
+def dynamics_rng(seed: int, options: dict[str, Any]) -> SeededRng:
     """Return random numbers for the dynamics, seeded by the option `dynamics_seed`, else by the seed."""
     chosen = options.get("dynamics_seed")
     return SeededRng(seed if chosen is None else int(chosen), Stream.DYNAMICS)

@@ -129,7 +129,7 @@ def estimate_memory(
         parts += _learning(taught, shape, gpu=gpu, shards=shards)
     paired = role == "all" and processes > 1
     if paired and not config.engine.foreign:
-        parts.append(MemoryItem("weights of the rollout actor", width_of(config) * shape.parameters))
+        parts.append(MemoryItem("weights of the rollout actor", weight_bytes(config) * shape.parameters))
     if role == "learn":
         pass  # another process plays
     elif config.engine.foreign:
@@ -148,7 +148,7 @@ def estimate_memory(
     return MemoryEstimate(tuple(part for part in parts if part.size), rows, row_bytes(config, shape))
 
 
-def width_of(config: RunConfig) -> int:
+def weight_bytes(config: RunConfig) -> int:
     """Bytes of a weight."""
     return 2 if config.policy.dtype == "bfloat16" else 4
 
@@ -236,7 +236,7 @@ def cache_bytes(shape: ModelShape, rows: int, columns: int, width: int) -> int:
 
 def row_bytes(config: RunConfig, shape: ModelShape) -> int:
     """Memory of one more trajectory while sampling: keys, values and the logits of its next token."""
-    cache = cache_bytes(shape, 1, reserved_tokens(config, shape), width_of(config))
+    cache = cache_bytes(shape, 1, reserved_tokens(config, shape), weight_bytes(config))
     return cache + 5 * 4 * shape.vocabulary
 
 
@@ -305,7 +305,7 @@ def step_tokens(config: RunConfig, shape: ModelShape) -> int:
 
 def _policy(config: RunConfig, shape: ModelShape, *, learns: bool) -> list[MemoryItem]:
     """Weights that sample, or that are passed on to what samples, whole in every process."""
-    size = width_of(config) * shape.parameters
+    size = weight_bytes(config) * shape.parameters
     parts = [MemoryItem("weights of the policy", size)]
     small = shape.parameters < SMALL
     if learns and config.kind == "train" and not config.lora.rank and (small or config.algorithm.kl_coef > 0):
@@ -332,7 +332,7 @@ def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -
     parts += _activations(config, shape, gpu=gpu)
     if shards > 1:
         gathered = shape.vocabulary * shape.hidden + 2 * _sum(shape.layer_tensors(sparse=shape.experts is not None))
-        parts.append(MemoryItem("layers put together", width_of(config) * gathered, ("learn",)))
+        parts.append(MemoryItem("layers put together", weight_bytes(config) * gathered, ("learn",)))
     parts.append(MemoryItem("temporaries of the step", _step_bytes(config, sizes, gpu=gpu) // shards, ("step",)))
     return parts
 
@@ -343,7 +343,7 @@ def _sum(sizes: Iterable[tuple[int, ...]]) -> int:
 
 def _stored(config: RunConfig) -> int:
     """Bytes of a trained parameter in the model; adapters are always float32."""
-    return 4 if config.lora.rank else width_of(config)
+    return 4 if config.lora.rank else weight_bytes(config)
 
 
 def _stepped(config: RunConfig) -> int:
@@ -393,12 +393,12 @@ def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> ActivationByt
     A dialogue longer than a micro-batch is one of its own, and shares no prefix.
     """
     scores, longest = 0, dialogue_tokens(config, shape)
-    if gpu and width_of(config) == 4 and shape.kv_heads < shape.heads:
+    if gpu and weight_bytes(config) == 4 and shape.kv_heads < shape.heads:
         # PyTorch's only float32 GPU kernel for grouped heads materialises the scores.
         scores = longest
     shares, most = config.optimizer.prefix_sharing, _micro_batch_tokens(config, gpu=gpu)
     return ActivationBytes(
-        width=width_of(config),
+        width=weight_bytes(config),
         rank=config.lora.rank,
         scores=scores,
         checkpointed=config.optimizer.gradient_checkpointing,
@@ -439,9 +439,9 @@ def logit_bytes(config: RunConfig, shape: ModelShape, tokens: int, *, gpu: bool)
     """
     numbers = tokens * shape.vocabulary
     if numbers > MAX_LOGITS:
-        trained = 0 if config.lora.rank else shape.vocabulary * shape.hidden * (4 + 2 * width_of(config))
+        trained = 0 if config.lora.rank else shape.vocabulary * shape.hidden * (4 + 2 * weight_bytes(config))
         return 4 * 4 * MAX_LOGITS + trained
-    return (5 if width_of(config) == 4 and not gpu else 6) * 4 * numbers
+    return (5 if weight_bytes(config) == 4 and not gpu else 6) * 4 * numbers
 
 
 def prefill_tokens(config: RunConfig, shape: ModelShape, rows: int) -> int:
@@ -459,7 +459,7 @@ def prefill_tokens(config: RunConfig, shape: ModelShape, rows: int) -> int:
 
 def _playing(config: RunConfig, shape: ModelShape, rows: int) -> list[MemoryItem]:
     """The transformers sampler."""
-    width, longest = width_of(config), reserved_tokens(config, shape)
+    width, longest = weight_bytes(config), reserved_tokens(config, shape)
     tokens = prefill_tokens(config, shape, rows)
     repeated = 2 * shape.query * width * tokens if shape.kv_heads < shape.heads else 0
     return [
@@ -480,7 +480,7 @@ def _engine(config: RunConfig, shape: ModelShape, *, gpu: bool, total: int | Non
     engine = config.engine
     if engine.name == "server":
         return []
-    weights = width_of(config) * shape.parameters
+    weights = weight_bytes(config) * shape.parameters
     if not gpu:
         return [MemoryItem("vLLM: weights, keys and values", weights + engine.cpu_cache_bytes)]
     rows = min(MAX_ROWS, played_at_once(config))

@@ -108,7 +108,7 @@ def task_noun(runs: Sequence[Run]) -> str:
     return nouns.pop() if len(nouns) == 1 else "task"
 
 
-def unequal_words(sides: Sequence[Side]) -> str:
+def unequal_text(sides: Sequence[Side]) -> str:
     """Return a warning if some results are from before training and others from after it; otherwise empty.
 
     Iteration 0 of another trainer's run, such as an imported evaluation, does not imply that training follows.

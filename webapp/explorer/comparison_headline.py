@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webapp.core import formatting
-from webapp.explorer.compare import Side, unequal_words
+from webapp.explorer.compare import Side, unequal_text
 from webapp.explorer.success_difference import Rate, difference
 
 
@@ -18,7 +18,7 @@ def headline(sides: Sequence[Side]) -> str:
     if len(environments) > 1:
         return f"Different environments ({', '.join(environments)}): success in one says nothing about the others."
     results = [side.result for side in sides if side.result]
-    if len(sides) != 2 or len(results) != 2 or results[0].suite != results[1].suite or unequal_words(sides):
+    if len(sides) != 2 or len(results) != 2 or results[0].suite != results[1].suite or unequal_text(sides):
         return ""
     change = difference(Rate.measured(results[0]), Rate.measured(results[1]))
     low, high = formatting.points(change.low), formatting.points(change.high)

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainer.metrics import charts
 from webapp.core.spacing import evenly
-from webapp.explorer.run_result import Gain, PuzzleKey, PuzzlePlay, gain, gain_parts, plays_of
+from webapp.explorer.run_result import Gain, PuzzleKey, PuzzlePlay, gain, gain_parts, load_plays
 from webapp.runs.models import Evaluation, MetricPoint, Run
 
 MAX_FRAMES = 60
@@ -109,7 +109,7 @@ def load_history(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHisto
     """Load the history of one suite, given its evaluations by iteration. Two queries."""
     suite = evaluations[0].suite
     shown = evenly([evaluation.iteration for evaluation in evaluations], MAX_FRAMES)
-    plays = plays_of(run, suite, {*shown, 0})  # 0: after a warm-up
+    plays = load_plays(run, suite, {*shown, 0})  # 0: after a warm-up
     keys = sorted({key for played in plays.values() for key in played})[:MAX_PUZZLES]
     newest: dict[PuzzleKey, str] = {}
     for iteration in sorted(plays):

@@ -319,7 +319,7 @@ def _figure(value: float) -> str:
     return f"{value:,}".replace("-", "−") if isinstance(value, int) else f"{value:g}".replace("-", "−")
 
 
-def facts_words(counts: ResultCounts) -> str:
+def facts_text(counts: ResultCounts) -> str:
     """Return a summary, e.g. “4,096 found · 56.4% solved · mean reward +4.92”, without unknown parts."""
     if counts.more:
         return f"More than {counts.found:,} found · narrow the filters to see their results"

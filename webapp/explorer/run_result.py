@@ -311,7 +311,9 @@ def of_run(run: Run) -> RunResult | None:
     return result(
         run,
         evaluations,
-        plays_of(run, suite, {evaluations[0].iteration, 0, evaluations[-1].iteration}) if len(evaluations) > 1 else {},
+        load_plays(run, suite, {evaluations[0].iteration, 0, evaluations[-1].iteration})
+        if len(evaluations) > 1
+        else {},
         list(run.checkpoints.order_by("iteration").values_list("iteration", flat=True)),
         metrics,
         _trained_on(run),
@@ -351,7 +353,7 @@ def _attempts(run: Run) -> AttemptsResult | None:
     return AttemptsResult(numbers["every"], known, share, rewards, numbers["mean"])
 
 
-def plays_of(run: Run, suite: str, iterations: set[int]) -> dict[int, dict[PuzzleKey, PuzzlePlay]]:
+def load_plays(run: Run, suite: str, iterations: set[int]) -> dict[int, dict[PuzzleKey, PuzzlePlay]]:
     """Return the puzzles of the suite by iteration, if all of their attempts have a result. One query."""
     rows = (
         Trajectory.objects.filter(run=run, split="eval", iteration__in=iterations, superseded=False, group__suite=suite)

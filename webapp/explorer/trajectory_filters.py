@@ -290,7 +290,7 @@ def windows(alarms: list[tuple[int, str]]) -> list[tuple[int, int | None]]:
     return result
 
 
-def alarms_of(run: Run) -> list[tuple[int, str]]:
+def load_alarms(run: Run) -> list[tuple[int, str]]:
     """Return (iteration, state) of the run's alarms in journal order, without those undone by a rewind."""
     return list(run.alarms.filter(undone=False).order_by("seq", "pk").values_list("iteration", "state"))
 

@@ -29,7 +29,7 @@ class Key:
         return f"play-{name.lower()}"
 
 
-def keys_of(names: Sequence[str]) -> list[Key]:
+def make_keys(names: Sequence[str]) -> list[Key]:
     """Buttons of the actions: directions as a cross, others numbered in order."""
     if names and {name.lower() for name in names} <= DIRECTIONS.keys():
         named = {name.lower(): name for name in names}

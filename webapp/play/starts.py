@@ -76,7 +76,7 @@ def in_variant(variant: str, query: str) -> str:
     return f"{urlencode({'id': variant})}&{query}" if variant else query
 
 
-def variant_of(user: Any, name: str, slug: str) -> str:
+def find_variant(user: Any, name: str, slug: str) -> str:
     """The variant of an adapter in which a trajectory was played, empty for the default one. Raises Http404."""
     trajectory = _visible(user, name, slug)
     try:

@@ -35,6 +35,6 @@ def millions(count: float) -> str:
 
 
 @register.filter
-def trap_of(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+def get_trap(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Context of the Echo Trap panel."""
     return echo_trap.panel(snapshot, config)

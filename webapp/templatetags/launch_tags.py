@@ -17,7 +17,7 @@ MAX_CACHED_LENGTH = 200
 
 
 @register.simple_tag(takes_context=True)
-def field_of(context: template.Context, setting: Setting) -> SafeString:
+def show_field(context: template.Context, setting: Setting) -> SafeString:
     """The setting with its label, help and error.
 
     A form has more than a hundred fields, most of them as in the preset: those are rendered once and cached.
@@ -29,7 +29,7 @@ def field_of(context: template.Context, setting: Setting) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def replaced_field(context: template.Context, setting: Setting) -> SafeString:
-    """The setting as `field_of` shows it, to take the place of the one that the page has (htmx, out of band)."""
+    """The setting as `show_field` shows it, to take the place of the one that the page has (htmx, out of band)."""
     return _rendered(setting, context.get("base_word") or "preset", replaces=True)
 
 

@@ -74,7 +74,7 @@ class KeyDoor(TextEnv):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if self.over:
             raise ResetNeeded("the episode is over: call reset() before the next step()")
-        if (name := self.action_space.name_of(action)) is None:
+        if (name := self.action_space.action_name(action)) is None:
             return self.render(), 0.0, False, False, self.info(effective=False, valid=False)
         before, self.state = self.state, self.after(self.state, name)
         self.over = (ground := self.cells[self.state[0]]) in "G~"

@@ -59,7 +59,7 @@ function distance([y, x], row, column) {
  * What the translucent things are, in words; empty without any.
  * @param {Claim[]} claims of `misplaced`
  */
-export function beliefWords(claims) {
+export function beliefText(claims) {
   const stated = [...new Set(claims.map((claim) => claim.actual).filter(Boolean))];
   return claims.length ? `Translucent: where the thought sees it. In truth, ${stated.join("; ")}.` : "";
 }

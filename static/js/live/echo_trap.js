@@ -60,9 +60,7 @@ export function showEchoTrap(state, drawn) {
   for (const text of /** @type {NodeListOf<HTMLElement>} */ (panel.querySelectorAll("[data-meaning]"))) {
     text.hidden = text.dataset.meaning !== level;
   }
-  need(panel, "[data-rewinds]").replaceChildren(
-    ...state.rewinds.map((rewind) => html("li", {}, [rewindWords(rewind)])),
-  );
+  need(panel, "[data-rewinds]").replaceChildren(...state.rewinds.map((rewind) => html("li", {}, [rewindText(rewind)])));
   need(panel, "[data-past]").replaceChildren(
     ...state.alarms.map((alarm) => past(alarm, panel.dataset.trajectories ?? "")).reverse(),
   );
@@ -145,7 +143,7 @@ export function alarmBands(alarms) {
 }
 
 /** @param {import("../types.js").Rewind} rewind */
-function rewindWords({ number, from_iteration, to_iteration, changes }) {
+function rewindText({ number, from_iteration, to_iteration, changes }) {
   const changed = Object.entries(changes)
     .map(([name, value]) => `${name} = ${value}`)
     .join(", ");
@@ -172,7 +170,7 @@ function showSign(row, state) {
     setText(
       words,
       newest
-        ? `${inWords(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${inWords(unit, newest[2])}`
+        ? `${asText(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${asText(unit, newest[2])}`
         : state.run.recorded
           ? "no data"
           : "no data yet",
@@ -189,7 +187,7 @@ export function crossed(bad, value, limit) {
 }
 
 /** @param {string} unit @param {number} value */
-export function inWords(unit, value) {
+export function asText(unit, value) {
   const text =
     unit === "share"
       ? `${Math.round(100 * value)}%`

@@ -4,7 +4,7 @@
  */
 
 import { svg } from "../ui/dom.js";
-import { memberWords, number, ordinal } from "../ui/formatting.js";
+import { memberText, number, ordinal } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Wall} Wall */
 /** @typedef {import("../types.js").Member} Member */
@@ -226,7 +226,7 @@ export class RolloutGrid {
       cell.node.classList.toggle(status, status === cellMember.status);
     cell.node.setAttribute(
       "aria-label",
-      `${this.#place(Number(cell.node.dataset.row), Number(cell.node.dataset.column))}: ${memberWords(cellMember)}`,
+      `${this.#place(Number(cell.node.dataset.row), Number(cell.node.dataset.column))}: ${memberText(cellMember)}`,
     );
   }
 

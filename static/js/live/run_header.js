@@ -2,7 +2,7 @@
 /** Header of a run's page: state, phase, pace, progress bar, and the state of the connection. */
 
 import { need, setText } from "../ui/dom.js";
-import { STATES, paceWords, phaseWords, progress, restWords } from "../ui/formatting.js";
+import { STATES, paceText, phaseText, progress, restText } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Snapshot} Snapshot */
 /** @typedef {"live"|"connecting"|"offline"|"refused"} Connection */
@@ -32,9 +32,9 @@ export function showHeader(root, state, drawn) {
     if (drawn.state) for (const done of document.querySelectorAll("main > p.note.success")) done.remove(); // of a request
   }
   const running = state.state === "running" || state.state === "starting" || state.state.endsWith("ing");
-  const words = running ? phaseWords(state.phase, state.run) : restWords(state.state, state.run);
+  const words = running ? phaseText(state.phase, state.run) : restText(state.state, state.run);
   if (words) setText(need(root, "[data-phase]"), words);
-  setText(need(root, "[data-pace]"), paceWords(state.phase, state.run.device, state.state));
+  setText(need(root, "[data-pace]"), paceText(state.phase, state.run.device, state.state));
   const bar = /** @type {HTMLProgressElement} */ (root.querySelector("[data-progress]"));
   bar.value = progress(state.phase, state.run, state.state);
   showTitle(root, state);

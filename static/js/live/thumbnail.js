@@ -5,7 +5,7 @@ import { BoardView } from "../board/board.js";
 import { positionsOf } from "../player/positions.js";
 import { need, setText } from "../ui/dom.js";
 import { fetchJson } from "../ui/fetch_json.js";
-import { memberWords, place } from "../ui/formatting.js";
+import { memberText, place } from "../ui/formatting.js";
 
 /** @typedef {import("../types.js").Trajectory} Trajectory */
 /** @typedef {import("../types.js").Member} Member */
@@ -40,7 +40,7 @@ export class Thumbnail {
       if (!trajectory) return;
       const positions = positionsOf(trajectory);
       this.board.show(positions[positions.length - 1].board);
-      setText(need(this.popover, "p"), `${at ? `${place(at.group, at.member)}: ` : ""}${memberWords(member)}`);
+      setText(need(this.popover, "p"), `${at ? `${place(at.group, at.member)}: ` : ""}${memberText(member)}`);
       this.popover.hidden = false;
       this.#dock(cell);
     }, DELAY_MS);

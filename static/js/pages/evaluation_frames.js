@@ -22,7 +22,7 @@ export function change(now, before) {
  * @param {Frame} frame
  * @param {Frame|undefined} before
  */
-export function frameWords([iteration, solved], before) {
+export function frameText([iteration, solved], before) {
   const kinds = [...solved].map((sign, index) => change(sign, before?.[1][index]));
   const count = (/** @type {string} */ kind) => kinds.filter((each) => each === kind).length;
   const parts = [`${count("won") + count("news")} of ${plural(solved.replaceAll("–", "").length, "puzzle")} solved`];

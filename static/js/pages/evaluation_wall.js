@@ -4,7 +4,7 @@
  * lost; the film of a puzzle appears beside it under the pointer or the focus.
  */
 
-import { change, frameWords } from "./evaluation_frames.js";
+import { change, frameText } from "./evaluation_frames.js";
 import { ordinal } from "../ui/formatting.js";
 import { need, setText } from "../ui/dom.js";
 
@@ -46,10 +46,10 @@ class EvaluationWall {
   show(at) {
     const [frame, before] = [this.frames[at], this.frames[at - 1]];
     this.slider.value = String(at);
-    this.slider.setAttribute("aria-valuetext", frameWords(frame, before));
+    this.slider.setAttribute("aria-valuetext", frameText(frame, before));
     for (const [index, cell] of this.cells.entries())
       cell.className = change(frame[1][index] ?? "–", before?.[1][index]);
-    setText(need(this.root, "[data-exam-words]"), frameWords(frame, before));
+    setText(need(this.root, "[data-exam-words]"), frameText(frame, before));
   }
 
   #play() {

@@ -58,7 +58,7 @@ export function lastStep(frames) {
  * @param {number} index
  * @param {number} last
  */
-export function whereWords(index, last) {
+export function whereText(index, last) {
   if (index === 0) return `Initial state, up to ${plural(last, "action")}`;
   return index >= last ? `Whole paths, up to ${plural(last, "action")}` : `After action ${index} of up to ${last}`;
 }
@@ -125,7 +125,7 @@ export class Filmstrip {
   go(index, animate = true) {
     this.index = Math.max(0, Math.min(index, this.last));
     for (const frame of this.frames) frame.show(this.index, animate);
-    const words = whereWords(this.index, this.last);
+    const words = whereText(this.index, this.last);
     this.scrub.value = String(this.index);
     this.scrub.setAttribute("aria-valuetext", words);
     setText(need(this.root, "[data-where]"), words);

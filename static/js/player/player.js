@@ -5,7 +5,7 @@
  */
 
 import { advice } from "./solver_advice.js";
-import { beliefWords, misplaced } from "../board/belief_overlay.js";
+import { beliefText, misplaced } from "../board/belief_overlay.js";
 import { BoardView, playerOf } from "../board/board.js";
 import { drawGraph } from "./distance_graph.js";
 import { linkedIndex, markAt, mistakeIndices, nextMistake, showVerdict, turnRow } from "./mistakes.js";
@@ -399,7 +399,7 @@ export class Player {
     this.scrub.setAttribute("aria-valuetext", this.#position(position));
     setText(need(this.root, "[data-position]"), this.#position(position));
     const advised = this.solver.checked ? advice(this.trajectory, this.positions, this.index) : "";
-    setText(need(this.root, "[data-advice]"), `${advised} ${beliefWords(this.#beliefs(position))}`.trim());
+    setText(need(this.root, "[data-advice]"), `${advised} ${beliefText(this.#beliefs(position))}`.trim());
     this.root.classList.toggle("no-solver", !this.solver.checked);
     showVerdict(need(this.root, "[data-verdict]"), this.trajectory, markAt(this.trajectory, position));
     this.#mark();

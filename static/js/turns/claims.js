@@ -33,7 +33,7 @@ export function thoughtParts(thought, claims) {
  * What a claim's tooltip says.
  * @param {Claim} claim
  */
-export function claimWords(claim) {
+export function claimText(claim) {
   return claim.true ? "True." : `False: ${claim.actual || "the state says otherwise"}.`;
 }
 
@@ -56,7 +56,7 @@ export function renderThought(turn) {
   return thoughtParts(turn.thought, turn.claims ?? []).map(({ text, claim: index }) => {
     const claim = turn.claims?.[index];
     if (!claim) return text;
-    const words = claimWords(claim);
+    const words = claimText(claim);
     return html(
       "a",
       {

@@ -45,7 +45,7 @@ export function renderTurn(turn, { lost, marks, images, recorded, slug }) {
           ]
         : []),
     ]),
-    ...(recorded ? recordedWords(turn) : words(turn)),
+    ...(recorded ? recordedText(turn) : words(turn)),
     ...renderProblem(turn, recorded),
     ...(turn.actions.length || !recorded
       ? [
@@ -91,7 +91,7 @@ function words(turn) {
 }
 
 /** Thought and response of another trainer's policy, each where there is one. @param {Turn} turn */
-function recordedWords(turn) {
+function recordedText(turn) {
   const text = responseText(turn);
   const empty = !turn.response && !turn.thought && !turn.actions.length;
   return [

@@ -99,9 +99,9 @@ export function duration(seconds) {
  * @param {Phase|null} phase
  * @param {RunLength} run
  */
-export function phaseWords(phase, run) {
+export function phaseText(phase, run) {
   if (!phase) return "";
-  const what = phase.update ? updateWords(phase, phase.update) : (PHASES[phase.phase] ?? phase.phase);
+  const what = phase.update ? updateText(phase, phase.update) : (PHASES[phase.phase] ?? phase.phase);
   const progress =
     phase.total > 0 && !phase.update
       ? ` ${phase.done.toLocaleString("en")} of ${phase.total.toLocaleString("en")}${phase.unit ? ` ${phase.unit}` : ""}`
@@ -148,7 +148,7 @@ export function evaluatedWhen(iteration) {
  * @param {string} state
  * @param {{iteration: number, iterations: number}} run
  */
-export function restWords(state, { iteration, iterations }) {
+export function restText(state, { iteration, iterations }) {
   const at = iteration < 0 ? "part of the warm-up" : `iteration ${iteration} of ${iterations}`;
   switch (state) {
     case "queued":
@@ -169,7 +169,7 @@ export function restWords(state, { iteration, iterations }) {
  * @param {Phase} phase
  * @param {import("../types.js").UpdateProgress} update
  */
-function updateWords(phase, update) {
+function updateText(phase, update) {
   const what = UPDATE_STAGES[update.stage] ?? `pass ${update.pass_number} of ${update.passes}`;
   const part = update.stage === "prepare" ? "thought" : "micro-batch";
   const place =
@@ -224,12 +224,12 @@ function iterationParts(phase) {
  * @param {string} device
  * @param {string} state
  */
-export function paceWords(phase, device, state) {
+export function paceText(phase, device, state) {
   const parts = [];
   if (state === "running" && phase?.tokens_per_second)
     parts.push(`${Math.round(phase.tokens_per_second).toLocaleString("en")} tokens/s`);
   if (device) parts.push(device);
-  if (state === "running" && phase?.eta_seconds) parts.push(etaWords(phase, phase.eta_seconds));
+  if (state === "running" && phase?.eta_seconds) parts.push(etaText(phase, phase.eta_seconds));
   return parts.join(" · ");
 }
 
@@ -238,7 +238,7 @@ export function paceWords(phase, device, state) {
  * @param {Phase} phase
  * @param {number} seconds
  */
-function etaWords(phase, seconds) {
+function etaText(phase, seconds) {
   const left = `${duration(seconds)} left`;
   const { eta_low_seconds: low, eta_high_seconds: high } = phase;
   if (low === null || low === undefined || high === null || high === undefined || duration(low) === duration(high))
@@ -277,7 +277,7 @@ export function outcome(result) {
 }
 
 /** @param {Member} member */
-export function memberWords(member) {
+export function memberText(member) {
   const format = member.format_error ? ", with a format error" : "";
   switch (member.status) {
     case "waiting":

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.support.rng import SeededRng, Stream, dynamics_of
+from envs.support.rng import SeededRng, Stream, dynamics_rng
 
 
 def test_the_first_words_of_a_seed_are_pinned():
@@ -42,7 +42,7 @@ def test_weights_are_followed():
 
 def test_dynamics_follow_from_the_seed_unless_they_have_their_own():
     def slips(seed, options):
-        rng = dynamics_of(seed, options)
+        rng = dynamics_rng(seed, options)
         return [rng.below(3) for _ in range(40)]
 
     assert slips(5, {}) == slips(5, {"dynamics_seed": 5}) == slips(9, {"dynamics_seed": 5})

@@ -493,7 +493,7 @@ def test_only_sharded_parts_are_divided_among_processes():
 def test_a_rollout_actor_beside_a_learner_has_a_copy_of_the_weights():
     shape = shapes.named_shape("Qwen2.5-0.5B")
     one, pair = (estimate.estimate_memory(RunConfig(), shape, gpu=True, rows=8, processes=count) for count in (1, 2))
-    assert pair.peak - one.peak == estimate.width_of(RunConfig()) * shape.parameters + estimate.CUDA_CONTEXT
+    assert pair.peak - one.peak == estimate.weight_bytes(RunConfig()) * shape.parameters + estimate.CUDA_CONTEXT
     actor = estimate.estimate_memory(RunConfig(), shape, gpu=True, rows=8, processes=2, role="play")
     assert "weights of the rollout actor" not in {part.name for part in actor.parts}
 

@@ -168,8 +168,8 @@ def test_browser_and_server_format_identically() -> None:
         shares: data.shares.map(percent),
         durations: data.seconds.map(duration),
         outcomes: data.outcomes.map(outcome),
-        phases: data.phases.map((phase) => data.lengths.map((run) => phaseWords(phase, run))),
-        paces: data.phases.map((phase) => paceWords(phase, "CPU", "running")),
+        phases: data.phases.map((phase) => data.lengths.map((run) => phaseText(phase, run))),
+        paces: data.phases.map((phase) => paceText(phase, "CPU", "running")),
         progress: data.phases.flatMap((phase) => data.lengths.map((run) => progress(phase, run, "running"))),
         states: STATES,
     })"""

@@ -187,4 +187,4 @@ def test_server_and_browser_describe_values_identically(sign: Signal) -> None:
     for value, limit in [(-3.14159, 3.0), (0.4, 0.5), (2.0, 2.0), (0.5, 0.5), (7.0, 2.0)]:
         data = [sign.bad, sign.unit, value, limit]
         assert evaluate("live/echo_trap.js", "crossed(data[0], data[2], data[3])", data) is sign.crossed(value, limit)
-        assert evaluate("live/echo_trap.js", "inWords(data[1], data[2])", data) == echo_trap.number_text(sign, value)
+        assert evaluate("live/echo_trap.js", "asText(data[1], data[2])", data) == echo_trap.number_text(sign, value)

@@ -30,7 +30,7 @@ def test_a_thought_is_cut_at_its_claims(thought: str, claims: list[dict[str, Any
 
 def test_a_tooltip_gives_what_is_true_instead() -> None:
     false = claim(0, 4, true=False, actual="the box is at row 2, column 4")
-    words = evaluate("turns/claims.js", "data.map(claimWords)", [claim(0, 4), false, claim(0, 4, true=False)])
+    words = evaluate("turns/claims.js", "data.map(claimText)", [claim(0, 4), false, claim(0, 4, true=False)])
     assert words == ["True.", "False: the box is at row 2, column 4.", "False: the state says otherwise."]
 
 

@@ -22,7 +22,7 @@ def test_the_path_grows_with_the_steps_and_ignores_standing_still() -> None:
 
 def test_pushes_appear_when_they_happen_and_the_position_is_put_in_words() -> None:
     expression = """[pushedPath(data, 0), pushedPath(data, 1), lastStep([data, []]), lastStep([]),
-        whereWords(0, 4), whereWords(2, 4), whereWords(4, 4), whereWords(0, 1)]"""
+        whereText(0, 4), whereText(2, 4), whereText(4, 4), whereText(0, 1)]"""
     assert evaluate("player/filmstrip.js", expression, STEPS) == [
         "",
         "M2.5 1.5L3.5 1.5",

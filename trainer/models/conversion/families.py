@@ -47,7 +47,7 @@ FAMILIES: Mapping[str, Family] = {
 """Supported architectures by llama.cpp's names."""
 
 
-def family_of(architecture: str) -> Family:
+def get_family(architecture: str) -> Family:
     """Return the family of an architecture. Raises ModelStoreError for one that cannot be imported."""
     if architecture not in FAMILIES:
         raise ModelStoreError(

@@ -49,7 +49,7 @@ def convert(
         ModelStoreError: the file is incomplete or cannot be converted; checked before weights are written.
     """
     model = open_gguf(paths)
-    family = families.family_of(model.architecture)
+    family = families.get_family(model.architecture)
     for needed in (gguf_weights.EMBEDDING, "blk.0.attn_q.weight"):
         if needed not in model.tensors:
             raise ModelStoreError(f"the GGUF file lacks {needed}: it is no complete language model")

@@ -111,7 +111,7 @@ def compare_runs(request: HttpRequest, query: Query[ComparisonQuery]) -> Compari
             for difference in group.differences
         ],
         suites=compare.suites(runs),
-        warning=compare.unequal_words(sides),
+        warning=compare.unequal_text(sides),
     )
 
 

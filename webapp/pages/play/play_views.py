@@ -21,7 +21,7 @@ from trainer.config.files import validation_errors
 from webapp.play import games, starts
 from webapp.play.best_runs import best_of_each, best_runs, best_runs_from
 from webapp.play.environment_info import EnvironmentSample, sample
-from webapp.play.keys import keys_of
+from webapp.play.keys import make_keys
 from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import NoSuchStart, Start
 from webapp.runs.launch import fields
@@ -42,7 +42,9 @@ def _sample(request: HttpRequest, name: str, query: QueryDict) -> EnvironmentSam
     if not envs.variants(name):
         return sample(name)
     kind, _, value = starts.requested_start(query).partition("=")
-    variant = starts.variant_of(request.user, name, value) if kind == "of" else query.get("id", "")[:MAX_VARIANT_LENGTH]
+    variant = (
+        starts.find_variant(request.user, name, value) if kind == "of" else query.get("id", "")[:MAX_VARIANT_LENGTH]
+    )
     if variant and envs.needs_variant(name) and variant not in (variants := envs.variants(name)):
         raise NoSuchVariant(no_such_variant(name, variant, variants))  # perhaps a server that the operator did not list
     if variant:
@@ -129,7 +131,7 @@ def _game(request: HttpRequest, start: Start, game: games.Game | None = None, me
     except EnvironmentFailure as failure:
         return {"failure": str(failure), "start": start}
     best = best_runs_from(request.user, start, game.first_board) if game.over else []
-    return {"game": game, "start": start, "rivals": best, "keys": keys_of(game.names), "search": SEARCH}
+    return {"game": game, "start": start, "rivals": best, "keys": make_keys(game.names), "search": SEARCH}
 
 
 @login_required

@@ -83,7 +83,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "data_address": f"{reverse('compare-curves-data')}?{urlencode({'runs': ','.join(slugs)})}",
         "sources": [side.source for side in sides],
         "headline": headline(sides),
-        "unequal": compared.unequal_words(sides),
+        "unequal": compared.unequal_text(sides),
         "overview": overview,
         "sections": sections,
         "opened": curves.opened(sections, several=True),

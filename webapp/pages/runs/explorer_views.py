@@ -103,7 +103,7 @@ def explorer_counts(request: HttpRequest, slug: str) -> JsonResponse:
     run = get_run(request.user, slug)
     filters = _filters(request, role_in_team(request.user, run.team_id) is not None)[0]
     totals = facts(run, filters)
-    return JsonResponse({"seq": run.seq, "found": totals.found, "words": rows.facts_words(totals)})
+    return JsonResponse({"seq": run.seq, "found": totals.found, "words": rows.facts_text(totals)})
 
 
 def _filters(request: HttpRequest, inside: bool) -> tuple[Filters, dict[str, str]]:
@@ -132,7 +132,7 @@ def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
         "errors": errors,
         "chosen": rows.active_filters(filters),
         "more_open": any(field.value for name, field in form.items() if name.split("_")[0] in MORE_FILTERS),
-        "facts": rows.facts_words(totals),
+        "facts": rows.facts_text(totals),
         "survey": surveyed,
         "hide": filters.hide,
         "false_kinds": " ".join(filters.false_claim_kinds or ()),

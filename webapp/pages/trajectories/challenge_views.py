@@ -17,7 +17,7 @@ from webapp.core.token_buckets import TokenBucket, take
 from webapp.pages.trajectory_page import NO_FORMS, gone, private
 from webapp.play import games
 from webapp.play.challenge import ghost, is_same_puzzle, judge_duel, start_of_challenge
-from webapp.play.keys import keys_of
+from webapp.play.keys import make_keys
 from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import Start
 from webapp.teams.client_address import client_address
@@ -90,7 +90,7 @@ def _game(request: HttpRequest, link: ShareLink, start: Start, address: str) -> 
     return context | {
         "game": game,
         "message": message,
-        "keys": keys_of(game.names),
+        "keys": make_keys(game.names),
         "taken": taken,
         "duel": judge_duel(game, trajectory),
         "your_address": request.build_absolute_uri(f"{page}?{urlencode({'move': taken}, doseq=True)}"),

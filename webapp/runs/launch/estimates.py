@@ -340,7 +340,7 @@ def _memory(config: RunConfig, recorded: int, *, gpu: bool) -> Figure:
     """Return the estimate that the trainer makes before it loads the model (trainer/memory/estimate.py)."""
     shape = model_shape(config.policy.model, config.policy.revision, look_up=True)
     if shape is None and recorded:
-        weights = estimate.width_of(config) * recorded
+        weights = estimate.weight_bytes(config) * recorded
         return Figure("Memory", f"more than {gigabytes(weights)}", "Weights only, from a recorded run.")
     if shape is None:
         return Figure("Memory", "unknown", "The size of this model is unknown before its first run.")

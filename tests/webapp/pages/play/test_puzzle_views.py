@@ -12,7 +12,7 @@ from django.test import Client
 import envs
 from tests.webapp.page_requests import Visitors, who
 from webapp.play import starts
-from webapp.play.keys import keys_of
+from webapp.play.keys import make_keys
 
 __all__ = ["who"]
 
@@ -50,8 +50,8 @@ def test_a_text_that_is_no_action_of_sudoku_uses_no_action(who: Visitors) -> Non
 
 
 def test_moves_of_2048_have_arrow_keys_and_turns_of_the_cube_numbers() -> None:
-    assert {key.place for key in keys_of(envs.spec("Game2048").actions)} == {"up", "down", "left", "right"}
-    turns = keys_of(envs.spec("RubiksCube", {"size": 3}).actions)
+    assert {key.place for key in make_keys(envs.spec("Game2048").actions)} == {"up", "down", "left", "right"}
+    turns = make_keys(envs.spec("RubiksCube", {"size": 3}).actions)
     assert [key.sign for key in turns] == [str(number) for number in range(1, 10)] + ["", "", ""]
     assert len({key.id for key in turns}) == 12
     assert all(re.fullmatch(r"[a-z0-9-]+", key.id) for key in turns)

@@ -17,7 +17,7 @@ from tests.webapp.conftest import People
 from tests.webapp.explorer.scripted_run import write_story
 from tests.webapp.page_requests import Visitors, who
 from webapp.annotations.actions import do_comment
-from webapp.explorer.compare import sides, unequal_words
+from webapp.explorer.compare import sides, unequal_text
 from webapp.explorer.related import same_prompt
 from webapp.pages.runs.live_layout import CHARTS, intro
 from webapp.runs.models import LogLine, Run
@@ -169,7 +169,7 @@ def test_no_result_of_another_trainer_is_called_one_from_before_training(
 ) -> None:
     foreign.evaluations.filter(iteration=4).delete()
     run.evaluations.all().delete()
-    assert unequal_words(sides([foreign, run])) == ""
+    assert unequal_text(sides([foreign, run])) == ""
 
 
 def test_a_report_counts_tasks(foreign: Run, people: People, who: Visitors) -> None:

@@ -404,7 +404,7 @@ def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
     needed = estimates.needed_memory(config, 1)
     assert needed is not None
     assert needed < 24 * estimate.GB < estimate.estimate_memory(config, shape, gpu=True).peak
-    copy = estimate.width_of(config) * shape.parameters + estimate.CUDA_CONTEXT
+    copy = estimate.weight_bytes(config) * shape.parameters + estimate.CUDA_CONTEXT
     assert estimates.needed_memory(config, 2) == pytest.approx(2 * (needed + copy), rel=0.01), "actors have a copy"
     pocket = estimates.needed_memory(load_preset(DEMO), 0)
     assert pocket is not None
