@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
 import os
 import platform
 import re
@@ -15,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,7 @@ def _path() -> str | None:
 
 def _pip() -> list[str]:
     """Return the command of this Python's pip, or of the pip that `ensure` installs; empty if there is neither."""
-    if importlib.util.find_spec("pip"):
+    if PathFinder.find_spec("pip"):  # setuptools' finder would make torch's compiler unusable in this process
         return [sys.executable, "-m", "pip"]
     return [str(PIP)] if PIP.exists() else []
 

@@ -16,6 +16,9 @@ FREE = 100_000
 """Characters that any text may become, however short it is."""
 SHARE = 4
 """Factor by which indented data may be longer than the data, if that exceeds FREE."""
+_JSON_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![.\d])\d+(?=e)|Infinity|NaN')
+"""A text, or what YAML writes otherwise: digits before an exponent, which need a point there, and no number."""
+_YAML_NUMBERS = {"Infinity": ".inf", "NaN": ".nan"}
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
@@ -76,8 +79,14 @@ def yaml_text(value: Any) -> str:
             raise _Exceeded
         yaml.dump(value, stream, _Dumper, sort_keys=False, allow_unicode=True)
     except _Exceeded:
+        compact = _JSON_NUMBER.sub(_as_in_yaml, compact)
         return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", compact) + "\n"
     return "".join(stream.chunks)
+
+
+def _as_in_yaml(found: re.Match[str]) -> str:
+    """Write a match of _JSON_NUMBER so that YAML reads the same."""
+    return found[0] if found[0].startswith('"') else _YAML_NUMBERS.get(found[0], f"{found[0]}.0")
 
 
 def _budget_for(compact: str) -> OutputBudget:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -120,8 +121,9 @@ _values = st.recursive(
 
 @given(data=_values, long=st.booleans())
 @example(data={"\x85": ["\x85 word " * 40]}, long=False)
+@example(data={'\\"1e': [1e-05, -2e300, 1.5e-07, 10, 0.5, math.inf, -math.inf, "\\", "3e5"]}, long=True)
 def test_yaml_is_read_back_as_the_same_data(data: Any, long: bool) -> None:
-    whole = {"data": data, "long": ["word"] * 40_000 if long else []}
+    whole = {"data": data, "long": ["x" * 210_000] if long else []}
     text = yaml_text(whole)
     assert ("\n" in text.rstrip("\n")) is not long
     assert yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) == whole
