@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -15,6 +16,31 @@ from trainer.paths import POCKET_CHECKPOINT
 
 CUT = ("htmx:sendError", "htmx:afterRequest")
 """htmx's console message for a failed request. The browser reports it as well, and whether a test caused it."""
+
+
+CANCEL_RUNS = """
+from contextlib import suppress
+from webapp.runs.actions import RequestRefused, do_request
+from webapp.runs.models import Run
+for run in Run.objects.exclude(state__in=Run.ENDED):
+    with suppress(RequestRefused):  # it was sent here, or has ended meanwhile
+        do_request(run, Run.Request.CANCEL)
+"""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Cancel the runs that a failed test leaves: the tests behind it would wait for the worker."""
+    report = yield
+    stack = item.funcargs.get("live_stack")
+    if report.failed and isinstance(stack, LiveStack):
+        try:
+            stack.manage("shell", input=CANCEL_RUNS)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            report.sections.append(("Its runs were not cancelled", str(error)))
+    return report
 
 
 @dataclass

@@ -33,7 +33,7 @@ export function showHeader(root, state, drawn) {
   }
   const running = state.state === "running" || state.state === "starting" || state.state.endsWith("ing");
   const words = running ? phaseText(state.phase, state.run) : restText(state.state, state.run);
-  if (words) setText(need(root, "[data-phase]"), words);
+  if (words) for (const name of ["phase", "progress"]) setText(need(root, `[data-${name}]`), words);
   setText(need(root, "[data-pace]"), paceText(state.phase, state.run.device, state.state));
   const bar = /** @type {HTMLProgressElement} */ (root.querySelector("[data-progress]"));
   bar.value = progress(state.phase, state.run, state.state);
