@@ -85,6 +85,7 @@ def test_every_test_includes_those_that_need_packages_of_their_own(
     (together, _), (apart, side_by_side) = recorded.ran
     assert (list(apart), side_by_side) == (["test-adapters", "test-vllm", "test-models"], False)
     assert not any("not nightly" in argv for argv in [*together.values(), *apart.values()])
+    assert not any(targets.MORE_EXAMPLES in argv for argv in apart.values()), "only tests/conftest.py has that profile"
 
 
 @pytest.mark.parametrize("codes", [[0], [1, 0], [1, 1], [2], [1, 5]])

@@ -30,7 +30,8 @@ CHECKS = {
 WHOLE_PRODUCT = ("tests/system", "tests/browser")
 WITH_ADAPTERS, WITH_VLLM, WITH_MODELS, ON_GPU = "tests/envs/adapters", "tests/vllm", "tests/models", "tests/gpu"
 EVERY_COMMIT = ("-m", "not nightly", "--durations=30")  # options of pytest: `make test` leaves out …
-NIGHTLY = ("--hypothesis-profile=nightly", "--durations=30")  # … what `make test-all` adds
+MORE_EXAMPLES = "--hypothesis-profile=nightly"
+NIGHTLY = (MORE_EXAMPLES, "--durations=30")  # … what `make test-all` adds
 MEMORY_SIDE_BY_SIDE = 6 * GIB  # for checks, tests and browser tests at once
 MEMORY_TWO_PRODUCTS = 12 * GIB  # for two browser tests at once, given four cores
 TESTS_FAILED = 1  # exit code of pytest, https://docs.pytest.org/en/stable/reference/exit-codes.html
@@ -53,7 +54,10 @@ def test(*arguments: str) -> int:
 
 
 def _test_in_stages(*arguments: str, apart: Sequence[str] = ()) -> int:
-    """Checks, tests and browser tests side by side: browser tests wait much of the time, and mypy uses one core."""
+    """Checks, tests and browser tests side by side: browser tests wait much of the time, and mypy uses one core.
+
+    The tests `apart` follow one by one; they do not read tests/conftest.py, which has the profiles of Hypothesis.
+    """
     stages, started = Stages(LOGS), time.monotonic()
     set_up("dev")
     browser.ensure()
@@ -62,7 +66,8 @@ def _test_in_stages(*arguments: str, apart: Sequence[str] = ()) -> int:
     tests = {name: [*target, name, *arguments] for name in ("test-python", "test-browser")}
     together = memory_bytes() >= MEMORY_SIDE_BY_SIDE
     code = stages.run({"lint": [*target, "lint"], **tests}, side_by_side=together)
-    code = stages.run({name: [*target, name, *arguments] for name in apart}, side_by_side=False) or code
+    words = [word for word in arguments if word != MORE_EXAMPLES]
+    code = stages.run({name: [*target, name, *words] for name in apart}, side_by_side=False) or code
     stages.show()
     return code
 
