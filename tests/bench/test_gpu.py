@@ -49,6 +49,7 @@ def test_it_runs_without_the_packages_of_the_site() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.nightly
 def test_rollouts_of_all_samplers_are_compared(tmp_path: Path) -> None:
     rows = rows_of("rollout", tmp_path)
     ours = {rollout_part.OURS, rollout_part.EAGER}

@@ -22,6 +22,8 @@ from tests.setup.checkouts import UNREACHABLE, Checkout, Index
 
 CUDA = 'nvidia-cublas==13 ; platform_system == "Linux" or platform_system == "Darwin"'
 ELSEWHERE = 'nvidia-cublas==13 ; platform_system == "Windows"'
+WITHOUT_PACKAGES = "import sys; sys.path[:] = [path for path in sys.path if '-packages' not in path]\n"
+"""Code of a module sitecustomize that makes a Python without pip."""
 
 
 @pytest.fixture
@@ -161,7 +163,7 @@ def test_a_missing_version_and_an_unreachable_index_end_set_up_with_a_sentence(c
 
 
 def test_where_neither_pip_nor_venv_can_fetch_uv_debians_package_is_named(checkout: Checkout, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pip'] = None\n")
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_PACKAGES)
     (tmp_path / "venv").mkdir()
     (tmp_path / "venv" / "__init__.py").touch()
     done = checkout.make("install", PATH=str(tmp_path), PYTHONPATH=str(tmp_path))

@@ -180,6 +180,7 @@ def test_the_environments_play_without_torch(wheels: dict[str, Path], tmp_path: 
     assert "#" in alone.run("python", "-c", play, cwd=tmp_path)
 
 
+@pytest.mark.nightly
 def test_the_trainer_trains_without_the_site(wheels: dict[str, Path], tmp_path: Path) -> None:
     training = Environment(tmp_path / "training", TRAINER, wheels[TRAINER], "train")
     assert "torch" in training.packages

@@ -21,11 +21,12 @@ SIZES = {
     ("size", "kind", "dtype"),
     [
         ("wide vocabulary", "train", "float32"),
-        pytest.param("deep", "train", "bfloat16", marks=pytest.mark.nightly),
-        pytest.param("wide vocabulary", "ppo", "float32", marks=pytest.mark.nightly),
-        pytest.param("deep", "ppo", "float32", marks=pytest.mark.nightly),
+        ("deep", "train", "bfloat16"),
+        ("wide vocabulary", "ppo", "float32"),
+        ("deep", "ppo", "float32"),
     ],
 )
+@pytest.mark.nightly
 def test_the_peak_of_a_run_is_within_a_fifth_of_its_estimate(size: str, kind: str, dtype: str, tmp_path: Path) -> None:
     """The peak includes the process, as the estimate does; in a test it takes more than in `python -m trainer`."""
     tokenizer = tiny.styles()["chatml"]

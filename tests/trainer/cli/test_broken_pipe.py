@@ -13,7 +13,7 @@ from trainer.cli.broken_pipe import until_reader_gone
     "command",
     [
         pytest.param(["-m", "trainer", "presets"], marks=pytest.mark.nightly),
-        ["-m", "trainer", "study", "--list"],
+        pytest.param(["-m", "trainer", "study", "--list"], marks=pytest.mark.nightly),
         pytest.param(["-m", "trainer", "--help"], marks=pytest.mark.nightly),
         pytest.param(["manage.py", "help"], marks=pytest.mark.nightly),
         ["-c", "from trainer.cli.broken_pipe import *; until_reader_gone(lambda: print('line\\n' * 100_000) or 0)"],

@@ -300,6 +300,7 @@ def test_sigterm_in_a_rollout_checkpoints_and_a_new_process_resumes_identically(
     same_weights(weights(halves), weights(unbroken))
 
 
+@pytest.mark.nightly
 def test_a_killed_run_with_a_partial_line_resumes_from_its_checkpoint(whole, tmp_path):
     config, unbroken = whole
     folder = tmp_path / "killed"

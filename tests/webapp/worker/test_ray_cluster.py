@@ -197,6 +197,7 @@ def serving() -> tuple[threading.Thread, list[str]]:
     return thread, outcome
 
 
+@pytest.mark.nightly
 @needs_ray
 @pytest.mark.django_db(transaction=True)
 def test_a_run_goes_from_the_queue_to_the_nodes_of_a_cluster_and_to_its_end(
