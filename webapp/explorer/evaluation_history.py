@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.metrics import charts
+from webapp.core.formatting import plural
 from webapp.core.spacing import evenly
 from webapp.explorer.run_result import Gain, PuzzleKey, PuzzlePlay, gain, gain_parts, load_plays
 from webapp.runs.models import Evaluation, MetricPoint, Run
@@ -84,6 +85,18 @@ class EvaluationHistory:
             f'<path class="reference" d="M0 {axes.y(level.value):g}H{axes.width:g}"/>' for level in self.references
         )
         return f"{lines}{charts.drawn(line, axes)}"
+
+    @property
+    def last_change(self) -> str:
+        """The last frame in words, as static/js/pages/evaluation_frames.js writes them when the page has loaded."""
+        (*earlier, last) = self.frames
+        played, won = len(last.solved.replace("–", "")), last.solved.count("1")
+        parts = [f"{won} of {plural(played, 'puzzle')} solved"]
+        if earlier:
+            changes = list(zip(earlier[-1].solved, last.solved, strict=True))
+            parts += [f"{changes.count(('0', '1'))} newly solved", f"{changes.count(('1', '0'))} newly lost"]
+        when = "In the warm-up" if last.iteration < 0 else "Before the first iteration"
+        return f"{f'After iteration {last.iteration}' if last.iteration > 0 else when}: {', '.join(parts)}"
 
     @property
     def wall(self) -> dict[str, Any]:

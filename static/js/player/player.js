@@ -242,7 +242,7 @@ export class Player {
       case "p":
         return this.#toMistake(-1);
       case "t":
-        return this.tokens?.flip() ?? false;
+        return this.tokens?.flip() ?? this.#flipTokenView();
       case "v":
         this.solver.checked = !this.solver.checked;
         this.#show({ animate: false });
@@ -250,6 +250,14 @@ export class Player {
       default:
         return false;
     }
+  }
+
+  /** Turn the token view on or off before it is loaded. @returns {boolean} whether there is one */
+  #flipTokenView() {
+    const toggle = this.root.querySelector("[data-token-view]");
+    if (!(toggle instanceof HTMLInputElement)) return false;
+    toggle.checked = !toggle.checked;
+    return true;
   }
 
   /** Without a mistake that way, nothing changes. @param {1|-1} way @returns {true} */

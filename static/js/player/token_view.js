@@ -50,10 +50,11 @@ export class TokenView {
     return this.toggle instanceof HTMLInputElement && this.toggle.checked;
   }
 
-  /** Load another or a longer trajectory. @param {Turn[]} turns */
+  /** Load another or a longer trajectory. The view may be on before it is loaded. @param {Turn[]} turns */
   show(turns) {
     this.turns = turns;
-    if (this.on) this.#draw();
+    if (this.on && this.loaded === "no") this.#switched();
+    else if (this.on) this.#draw();
   }
 
   /** Toggle the view. @returns {boolean} whether the player has a token view */

@@ -48,6 +48,8 @@ def test_the_history_of_a_suite_is_read_from_its_evaluations_and_attempts(run: R
     assert {len(frame.solved) for frame in history.frames} == {len(history.puzzles)}
     assert history.gain is not None
     assert (history.gain.first.iteration, history.gain.last.iteration) == (0, 4)
+    assert history.last_change.startswith("After iteration 4: ")
+    assert history.last_change.endswith("newly lost")
     assert history.references == [ReferenceLevel("random moves", 0.125)]
     assert history.references[0].top == 87.5
     newest = Trajectory.objects.get(slug=history.slugs[0])
