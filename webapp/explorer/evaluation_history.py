@@ -50,6 +50,7 @@ class EvaluationHistory:
         slugs: for each puzzle, the slug of its newest attempt, whose film shows it through training.
         numbers: for each puzzle, its number in the suite, from 0.
         references: lines of the solver and of random moves, if they are known.
+        noun: what the run's pages call a puzzle (Run.task_noun).
     """
 
     evaluations: Sequence[Evaluation]
@@ -59,6 +60,7 @@ class EvaluationHistory:
     slugs: Sequence[str]
     numbers: Sequence[int]
     references: Sequence[ReferenceLevel]
+    noun: str
 
     @property
     def puzzles(self) -> list[tuple[int, str]]:
@@ -91,7 +93,7 @@ class EvaluationHistory:
         """The last frame in words, as static/js/pages/evaluation_frames.js writes them when the page has loaded."""
         (*earlier, last) = self.frames
         played, won = len(last.solved.replace("–", "")), last.solved.count("1")
-        parts = [f"{won} of {plural(played, 'puzzle')} solved"]
+        parts = [f"{won} of {plural(played, self.noun)} solved"]
         if earlier:
             changes = list(zip(earlier[-1].solved, last.solved, strict=True))
             parts += [f"{changes.count(('0', '1'))} newly solved", f"{changes.count(('1', '0'))} newly lost"]
@@ -101,7 +103,7 @@ class EvaluationHistory:
     @property
     def wall(self) -> dict[str, Any]:
         """The frames for static/js/pages/evaluation_wall.js."""
-        return {"frames": [[frame.iteration, frame.solved] for frame in self.frames]}
+        return {"frames": [[frame.iteration, frame.solved] for frame in self.frames], "noun": self.noun}
 
 
 def make_frames(
@@ -138,6 +140,7 @@ def load_history(run: Run, evaluations: Sequence[Evaluation]) -> EvaluationHisto
         [newest[key] for key in keys],
         [key[0] for key in keys],
         _references(run, suite),
+        run.task_noun,
     )
 
 

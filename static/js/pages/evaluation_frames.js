@@ -21,11 +21,12 @@ export function change(now, before) {
  * "After iteration 24: 54 of 96 solved, 12 newly, 4 newly lost."
  * @param {Frame} frame
  * @param {Frame|undefined} before
+ * @param {string} noun what the run's pages call a puzzle
  */
-export function frameText([iteration, solved], before) {
+export function frameText([iteration, solved], before, noun) {
   const kinds = [...solved].map((sign, index) => change(sign, before?.[1][index]));
   const count = (/** @type {string} */ kind) => kinds.filter((each) => each === kind).length;
-  const parts = [`${count("won") + count("news")} of ${plural(solved.replaceAll("–", "").length, "puzzle")} solved`];
+  const parts = [`${count("won") + count("news")} of ${plural(solved.replaceAll("–", "").length, noun)} solved`];
   if (before) parts.push(`${count("news")} newly solved`, `${count("lost")} newly lost`);
   const when = evaluatedWhen(iteration);
   return `${when[0].toUpperCase()}${when.slice(1)}: ${parts.join(", ")}`;

@@ -21,7 +21,9 @@ class EvaluationWall {
   /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
-    /** @type {Frame[]} */ this.frames = JSON.parse(need(document, "#exam-wall-data").textContent ?? "{}").frames;
+    const { frames, noun } = JSON.parse(need(document, "#exam-wall-data").textContent ?? "{}");
+    /** @type {Frame[]} */ this.frames = frames;
+    /** @type {string} */ this.noun = noun;
     this.cells = [...root.querySelectorAll(".exam-cells a")];
     this.slider = /** @type {HTMLInputElement} */ (need(root, "[data-exam-slider]"));
     this.playButton = need(root, "[data-exam-play]");
@@ -46,10 +48,10 @@ class EvaluationWall {
   show(at) {
     const [frame, before] = [this.frames[at], this.frames[at - 1]];
     this.slider.value = String(at);
-    this.slider.setAttribute("aria-valuetext", frameText(frame, before));
+    this.slider.setAttribute("aria-valuetext", frameText(frame, before, this.noun));
     for (const [index, cell] of this.cells.entries())
       cell.className = change(frame[1][index] ?? "–", before?.[1][index]);
-    setText(need(this.root, "[data-exam-words]"), frameText(frame, before));
+    setText(need(this.root, "[data-exam-words]"), frameText(frame, before, this.noun));
   }
 
   #play() {

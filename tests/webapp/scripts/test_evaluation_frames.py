@@ -15,7 +15,7 @@ def test_a_puzzle_is_news_only_against_the_evaluation_before() -> None:
 
 def test_the_words_of_a_frame_count_puzzles_that_were_played() -> None:
     frames = [[0, "0110–"], [8, "1010–"]]
-    words = evaluate(MODULE, "[frameText(data[0], undefined), frameText(data[1], data[0])]", frames)
+    words = evaluate(MODULE, "[frameText(data[0], undefined, 'puzzle'), frameText(data[1], data[0], 'puzzle')]", frames)
     assert words == [
         "Before the first iteration: 2 of 4 puzzles solved",
         "After iteration 8: 2 of 4 puzzles solved, 1 newly solved, 1 newly lost",

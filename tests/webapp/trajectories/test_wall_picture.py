@@ -19,7 +19,7 @@ def test_cells_are_as_large_as_fits(count: int, columns: int, size: int) -> None
 
 def test_each_frame_shows_what_its_evaluation_solved() -> None:
     frames = [WallFrame("Before training", "100–"), WallFrame("After iteration 8", "0101")]
-    animation = Image.open(BytesIO(draw_wall("Sokoban", frames, "webp")))
+    animation = Image.open(BytesIO(draw_wall("Sokoban", frames, "webp", "puzzle")))
     assert animation.size == SIZE
     assert [_cells(animation, number, 4) for number in range(2)] == [
         ["good", "line", "line", "bg"],

@@ -89,14 +89,14 @@ def run_evaluation_wall(request: HttpRequest, slug: str, kind: str) -> HttpRespo
         raise Http404("Nothing to show yet: the run has no evaluation of single puzzles.")
     title = f"{run.title} · {run.suite_label(suites[0].suite)}"
     frames = [WallFrame(run.when(frame.iteration).capitalize(), frame.solved) for frame in history.frames]
-    key = hashlib.sha256(repr((STYLE, run.pk, kind, title, frames)).encode()).hexdigest()[:24]
+    key = hashlib.sha256(repr((STYLE, run.pk, kind, title, frames, history.noun)).encode()).hexdigest()[:24]
 
     def draw() -> bytes:
         if (kept := DRAWINGS.files.get(key)) is not None:
             return kept
         with DRAWINGS.place():
             release_connection()
-            return DRAWINGS.draw(key, lambda: draw_wall(title, frames, kind))
+            return DRAWINGS.draw(key, lambda: draw_wall(title, frames, kind, history.noun))
 
     response = drawing_response(request, key, CONTENT_TYPES[kind], draw)
     if response.status_code == 200:

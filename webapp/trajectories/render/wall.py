@@ -35,14 +35,14 @@ class WallFrame:
     solved: str
 
 
-def draw_wall(title: str, frames: Sequence[WallFrame], kind: str) -> bytes:
-    """Draw an animation of a kind in animation.CONTENT_TYPES. There must be at least one frame."""
+def draw_wall(title: str, frames: Sequence[WallFrame], kind: str, noun: str) -> bytes:
+    """Draw an animation of a kind in animation.CONTENT_TYPES, of at least one frame. `noun`: name of a puzzle."""
     durations = [max(MIN_MS, WHOLE_MS // len(frames))] * len(frames)
     durations[-1] = LAST_MS
 
     def frame(number: int) -> Image.Image:
         before = frames[number - 1].solved if number else frames[number].solved
-        return _frame(title, frames[number], before)
+        return _frame(title, frames[number], before, noun)
 
     return encode(frame, durations, kind)
 
@@ -57,7 +57,7 @@ def grid(count: int, width: int, height: int) -> tuple[int, float]:
     return columns, size(columns)
 
 
-def _frame(title: str, frame: WallFrame, before: str) -> Image.Image:
+def _frame(title: str, frame: WallFrame, before: str, noun: str) -> Image.Image:
     image = Image.new("RGB", SIZE, LIGHT["bg"])
     draw = ImageDraw.Draw(image)
     width, height = SIZE
@@ -65,7 +65,7 @@ def _frame(title: str, frame: WallFrame, before: str) -> Image.Image:
     draw_brand(draw, MARGIN + 9, 40, 8)
     write(draw, (MARGIN + 26, 46), fitted(title, 18, width - 2 * MARGIN - 26), 18, LIGHT["soft"])
     write(draw, (MARGIN, 98), f"{won / max(1, played):.0%}", 44, INK, bold=0.02)
-    write(draw, (MARGIN + 118, 82), f"{won} of {plural(played, 'puzzle')} solved", 20, INK, bold=0.015)
+    write(draw, (MARGIN + 118, 82), f"{won} of {plural(played, noun)} solved", 20, INK, bold=0.015)
     write(draw, (MARGIN + 118, 106), frame.when, 17, LIGHT["soft"])
     number, step = grid(len(frame.solved), width - 2 * MARGIN, height - HEAD - MARGIN // 2)
     for index, (now, was) in enumerate(zip(frame.solved, before, strict=True)):
