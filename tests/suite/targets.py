@@ -90,7 +90,7 @@ def test_browser(*arguments: str) -> int:
     python = set_up("dev")
     os.environ["CHROMIUM"] = browser.ensure()
     two = memory_bytes() >= MEMORY_TWO_PRODUCTS and (os.cpu_count() or 1) >= 4
-    own_cache = ("-o", "cache_dir=.pytest_cache/browser")  # the tests beside write what failed among them
+    own_cache = ("-o", "cache_dir=.pytest_cache/browser")  # the Python tests, run at once, write their failures too
     words = (*arguments, *own_cache, "--dist", "loadfile", "--no-loadscope-reorder", *WHOLE_PRODUCT)
     code = _pytest(python, *words, "-n", "2" if two else "1")
     if code == TESTS_FAILED:

@@ -36,6 +36,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any) -> RunConfig:
+    """Return a hosted evaluation with the prompts that the pocket policy was taught, which auto cannot know here."""
     own = {
         "url": server,
         "model": MODEL,
@@ -44,7 +45,6 @@ def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any)
         "prompt_price_per_million": 1.0,
         "completion_price_per_million": 2.0,
     }
-    """Return a hosted evaluation with the prompts that the pocket policy was taught, which auto cannot know here."""
     data: dict[str, Any] = {
         "kind": "evaluate",
         "environment": {"cells": "compact"},

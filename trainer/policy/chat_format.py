@@ -240,7 +240,7 @@ class ChatFormat:
         return text
 
     def _find_message_form(self) -> None:
-        """Choose the form of messages: some templates require a system message, those of models with images a list.
+        """Choose the form of messages: a template may require a system message, or contents as lists of parts.
 
         If no form renders, the form is as in most templates, and what calls this reports the template's own error.
         """

@@ -97,8 +97,8 @@ class EvaluationHistory:
         if earlier:
             changes = list(zip(earlier[-1].solved, last.solved, strict=True))
             parts += [f"{changes.count(('0', '1'))} newly solved", f"{changes.count(('1', '0'))} newly lost"]
-        when = "In the warm-up" if last.iteration < 0 else "Before the first iteration"
-        return f"{f'After iteration {last.iteration}' if last.iteration > 0 else when}: {', '.join(parts)}"
+        when = f"After iteration {last.iteration}" if last.iteration else "Before the first iteration"
+        return f"{'In the warm-up' if last.iteration < 0 else when}: {', '.join(parts)}"
 
     @property
     def wall(self) -> dict[str, Any]:

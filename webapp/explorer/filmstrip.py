@@ -151,14 +151,13 @@ def drawn_film(chosen: Chosen, environment: str, kind: str, draw: Callable[[Film
 
     Releases the database connection.
     """
-    key = film_key(chosen, kind)
-    kept = DRAWINGS.files.get(key)
-    if kept is not None:
-        return kept
-    with DRAWINGS.place():
+
+    def load() -> Callable[[], bytes]:
         made = make_film(chosen, environment)
         release_connection()
-        return DRAWINGS.draw(key, lambda: draw(made))
+        return lambda: draw(made)
+
+    return DRAWINGS.get(film_key(chosen, kind), load)
 
 
 def film_data(film: Film) -> list[list[dict[str, Any]]]:

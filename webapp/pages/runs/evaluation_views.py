@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -71,7 +72,7 @@ def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
 
 
 def load_results(run: Run) -> list[SuiteResults]:
-    """Load the results of a run's suites, those of its own environment first."""
+    """Load the results of a run by suite; the suite of its own environment comes first."""
     suites = suite_results(list(Evaluation.objects.filter(run=run).order_by("suite", "iteration")))
     return sorted(suites, key=lambda suite: suite.suite != run.environment)
 
@@ -91,14 +92,11 @@ def run_evaluation_wall(request: HttpRequest, slug: str, kind: str) -> HttpRespo
     frames = [WallFrame(run.when(frame.iteration).capitalize(), frame.solved) for frame in history.frames]
     key = hashlib.sha256(repr((STYLE, run.pk, kind, title, frames, history.noun)).encode()).hexdigest()[:24]
 
-    def draw() -> bytes:
-        if (kept := DRAWINGS.files.get(key)) is not None:
-            return kept
-        with DRAWINGS.place():
-            release_connection()
-            return DRAWINGS.draw(key, lambda: draw_wall(title, frames, kind, history.noun))
+    def load() -> Callable[[], bytes]:
+        release_connection()
+        return lambda: draw_wall(title, frames, kind, history.noun)
 
-    response = drawing_response(request, key, CONTENT_TYPES[kind], draw)
+    response = drawing_response(request, key, CONTENT_TYPES[kind], lambda: DRAWINGS.get(key, load))
     if response.status_code == 200:
         name = f"how-it-learned-{run.slug}.{kind}"
         response["Content-Disposition"] = content_disposition_header(False, name) or "inline"

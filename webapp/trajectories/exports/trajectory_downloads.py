@@ -73,20 +73,21 @@ def _animation(request: HttpRequest, trajectory: Trajectory, kind: str, name: st
     unchanged = get_conditional_response(request, etag=f'"{key}"')
     if unchanged is not None:
         return unchanged
-    animation = DRAWINGS.files.get(key)
-    if animation is None:
-        try:
-            with DRAWINGS.place():
-                data = shared_data(trajectory)
-                words = caption(trajectory, data)
-                line = frame_positions(data)
-                release_connection()
-                images = decoded_images(trajectory.run, line)
-                animation = DRAWINGS.draw(key, lambda: animate(data, words, kind, images))
-        except AnimationTooLong as error:
-            raise DownloadRefused(413, str(error)) from None
-        except DrawingBusy:
-            raise DownloadRefused(503, BUSY) from None
+
+    def load() -> Callable[[], bytes]:
+        data = shared_data(trajectory)
+        words = caption(trajectory, data)
+        line = frame_positions(data)
+        release_connection()
+        images = decoded_images(trajectory.run, line)
+        return lambda: animate(data, words, kind, images)
+
+    try:
+        animation = DRAWINGS.get(key, load)
+    except AnimationTooLong as error:
+        raise DownloadRefused(413, str(error)) from None
+    except DrawingBusy:
+        raise DownloadRefused(503, BUSY) from None
     response = _file(animation, CONTENT_TYPES[kind], name, download=False)
     response["ETag"], response["Cache-Control"] = f'"{key}"', f"private, max-age={MAX_AGE}"
     return response

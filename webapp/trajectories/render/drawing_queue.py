@@ -74,6 +74,17 @@ class DrawingQueue:
         finally:
             self._places.release()
 
+    def get(self, key: str, load: Callable[[], Callable[[], bytes]]) -> bytes:
+        """Return the file with that ETag, from the cache or drawn. Raises DrawingBusy, and exceptions of `load`.
+
+        Args:
+            load: loads what the file shows, releases its database connection, and returns the `make` of draw().
+        """
+        if (kept := self.files.get(key)) is not None:
+            return kept
+        with self.place():
+            return self.draw(key, load())
+
     def draw(self, key: str, make: Callable[[], bytes]) -> bytes:
         """Return the file with that ETag, from the cache or from `make`. Raises DrawingBusy, and exceptions of `make`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any
 
@@ -59,18 +59,17 @@ def preview(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
     Its key is drawing_key(trajectory, position). Select group and run with the trajectory. Releases the database
     connection.
     """
-    key = drawing_key(trajectory, position)
-    kept = DRAWINGS.files.get(key)
-    if kept is not None:
-        return kept
-    with DRAWINGS.place():
+
+    def load() -> Callable[[], bytes]:
         data = player_data(trajectory)
         selected = position_at(positions(data), *(position or key_position(data)))
         words = caption(trajectory, data)
         judgement = get_judgement(data) if position is None else Judgement(get_judgement(data).marks)
         release_connection()
         images = decoded_images(trajectory.run, [selected])
-        return DRAWINGS.draw(key, lambda: _png(selected, words, judgement, images))
+        return lambda: _png(selected, words, judgement, images)
+
+    return DRAWINGS.get(drawing_key(trajectory, position), load)
 
 
 def _png(position: Position, words: Caption, judgement: Judgement, images: Images) -> bytes:
