@@ -29,8 +29,6 @@ class TextRole(Enum):
     """An environment variable of the worker."""
     COMMAND = "command"
     """A command that the worker runs; empty = none."""
-    OPERATOR = "operator"
-    """A location that only the operator of a site chooses, such as a folder that is written to."""
     ENVIRONMENT = "environment"
     """Settings of an environment, whose own model declares the roles of its texts."""
 

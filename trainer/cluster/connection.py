@@ -42,7 +42,7 @@ class ClusterConnection:
     """A run's connection to Ray; without an address, to a cluster that starts on this machine and ends with the run.
 
     Args:
-        config: addresses, sizes and time limits.
+        config: numbers of actors and what each reserves.
         stop, notify: see `ActorPlacement`.
         policy_bytes: size of the weights, for the object store of a cluster that is started here.
     Raises:
@@ -54,7 +54,7 @@ class ClusterConnection:
     ) -> None:
         self.config = config
         self.placement = ActorPlacement(stop, notify)
-        self.address = config.address or os.environ.get(RAY_ADDRESS_VARIABLE, "")
+        self.address = os.environ.get(RAY_ADDRESS_VARIABLE, "").strip()
         self._owned = not ray.is_initialized()
         self._folder: str | None = None
         if self._owned:
@@ -90,7 +90,7 @@ class ClusterConnection:
             return (
                 f"Ray could not be started on this machine: {reason.rstrip('.')}. It allows its own processes half a "
                 "minute: where the machine is too busy for that, try again later, or start a cluster (ray start "
-                "--head) and name it in cluster.address"
+                f"--head) and name it in {RAY_ADDRESS_VARIABLE}"
             )
         if isinstance(error, AuthenticationError):
             return (
@@ -105,7 +105,7 @@ class ClusterConnection:
             )
         return (
             f"no Ray cluster answers at {self.address} ({reason}): start one there (ray start --head), correct "
-            f"cluster.address or {RAY_ADDRESS_VARIABLE}, or leave both empty for a cluster on this machine"
+            f"{RAY_ADDRESS_VARIABLE}, or unset it for a cluster on this machine"
         )
 
     @staticmethod

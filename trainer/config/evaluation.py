@@ -30,11 +30,6 @@ class EvaluationConfig(Section):
         gt=0,
         le=1024,
     )
-    reference_play: bool = setting(
-        True,
-        "Also measure the success of the solver and of random actions on the fixed puzzles, for comparison.",
-        added=True,
-    )
     suites: Annotated[list[str], TextRole.ENVIRONMENT] = setting(
         [],
         "Further environments to evaluate in, from the same seeds, as in LargeSokoban, FrozenLake:size=5:slippery=off. "

@@ -12,7 +12,10 @@ from trainer.config.environment import MixedEnvironment, check_mix
 
 
 class SftConfig(Section):
-    """Imitation of a solver: all of a run of kind sft, or the warm-up at the beginning of a training run."""
+    """Imitation of a solver: all of a run of kind sft, or the warm-up at the beginning of a training run.
+
+    Demonstrations that do not succeed are left out.
+    """
 
     warmup_steps: int = setting(
         0,
@@ -41,15 +44,6 @@ class SftConfig(Section):
         ge=0,
         le=100_000,
     )
-    max_solution_length: int = setting(
-        100,
-        "Maximum length of a demonstrated solution, as the solver estimates it at the start.",
-        unit="actions",
-        source="paper, appendix C: breadth-first search to depth 100",
-        gt=0,
-        le=100_000,
-    )
-    only_successes: bool = setting(True, "Leave out demonstrations that do not succeed.")
     mix: list[MixedEnvironment] = setting(
         [],
         "Further environments that only the demonstrations use, with name, share of the demonstrations, and optionally "

@@ -245,11 +245,6 @@ _RULES = (
         _is_zero("cluster.learners"),
         _text("cluster.learners is 0: the trainer's own process learns"),
     ),
-    _Rule(
-        ("cluster.address",),
-        lambda data: _is_zero("cluster.rollout_actors")(data) and _is_zero("cluster.learners")(data),
-        _text("neither cluster.rollout_actors nor cluster.learners is above 0: the run needs no cluster"),
-    ),
     _Rule(("warmup.",), _is_not("policy.model", POCKET), _text("only the pocket policy is warmed up")),
     _Rule(("lora.alpha", "lora.dropout", "lora.targets"), _is_zero("lora.rank"), _text("lora.rank is 0: no adapters")),
     _Rule(
@@ -315,11 +310,6 @@ _RULES = (
             and not _samples_dynamically(data)
         ),
         _using("with the group filter “{}” and this estimator every iteration has an update", "algorithm.group_filter"),
-    ),
-    _Rule(
-        ("diagnostics.turn_thoughts_every",),
-        _is_zero("diagnostics.turn_thoughts"),
-        _text("diagnostics.turn_thoughts is 0: no thoughts of later turns are compared"),
     ),
     _Rule(
         ("echo_trap.rewind_changes", "echo_trap.max_rewinds"),

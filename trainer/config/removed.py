@@ -7,6 +7,7 @@ from typing import Any
 
 from trainer import timeouts
 from trainer.config.engine import CPU_CACHE_VARIABLE, WEIGHTS_VARIABLE
+from trainer.config.resources import RAY_ADDRESS_VARIABLE
 from trainer.config.run import RunConfig
 
 
@@ -59,6 +60,12 @@ REMOVED: Mapping[str, str] = {
     "cluster.rollout_gpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",
     "cluster.learner_cpus": "set cluster.learner_resources, as in cpus=2, gpus=1",
     "cluster.learner_gpus": "set cluster.learner_resources, as in cpus=2, gpus=1",
+    "cluster.address": f"set the environment variable {RAY_ADDRESS_VARIABLE}",
+    "evaluation.reference_play": "the solver and random actions always play the fixed puzzles, for comparison",
+    "sft.max_solution_length": "a demonstrated solution has at most 100 actions",
+    "sft.only_successes": "demonstrations that do not succeed are left out",
+    "echo_trap.spread_threshold": "the reward std of groups is lost below half of its slow average",
+    "diagnostics.turn_thoughts_every": "thoughts of any turn are compared in the first and every fifth iteration",
     "cluster.start_timeout": _limit(timeouts.CLUSTER_START),
     "cluster.actor_timeout": _limit(timeouts.CLUSTER_ACTOR),
 }

@@ -12,7 +12,7 @@ from envs.text_roles import TextRole
 from trainer.config.base import Section, setting
 
 RAY_ADDRESS_VARIABLE = "ECHOSCOPE_RAY_ADDRESS"
-"""Environment variable with the address of a Ray cluster, used if the setting `address` is empty."""
+"""Environment variable with the address of a Ray cluster, as in 10.0.0.5:6379, or auto; without it a run starts one."""
 _MOST = {"cpus": 1024, "gpus": 64}
 """Largest amounts of the resources of an actor."""
 
@@ -71,7 +71,7 @@ class ParallelConfig(Section):
 
 
 class ClusterConfig(Section):
-    """Ray actors that play and learn for a run, on this machine or a cluster; see docs/cluster.md."""
+    """Ray actors that play and learn for a run, on this machine or the cluster that ECHOSCOPE_RAY_ADDRESS names."""
 
     rollout_actors: int = setting(
         0,
@@ -105,12 +105,6 @@ class ClusterConfig(Section):
         "Each learner shares its GPU with a rollout actor: one of both on each GPU. Needs as many of both.",
         added=True,
     )
-    address: Annotated[str, TextRole.OPERATOR] = setting(
-        "",
-        f"Address of a Ray cluster, as in 10.0.0.5:6379, or auto; empty = the one that {RAY_ADDRESS_VARIABLE} names, "
-        "else one of its own on this machine for as long as the run. On a site, always empty.",
-        added=True,
-    )
 
     @field_validator("rollout_resources", "learner_resources")
     @classmethod
@@ -123,15 +117,6 @@ class ClusterConfig(Section):
                 least = "above" if name == "cpus" else "at least"
                 raise ValueError(f"{name} must be {least} 0 and at most {_MOST[name]}")
         return value
-
-    @field_validator("address")
-    @classmethod
-    def check_address(cls, value: str) -> str:
-        """Require an address without spaces and credentials."""
-        address = value.strip()
-        if any(character.isspace() or character == "@" for character in address):
-            raise ValueError(f"must be an address such as 10.0.0.5:6379 or auto, not {address!r}")
-        return address
 
     @model_validator(mode="after")
     def check_shared_gpus(self) -> Self:

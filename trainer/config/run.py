@@ -147,12 +147,6 @@ class EchoTrapConfig(Section):
         "signal and continue with changed settings and other puzzles.",
     )
     window: int = setting(10, "Length of the fast average.", unit="iterations", ge=2, le=1000)
-    spread_threshold: float = setting(
-        0.5,
-        "Warn when the in-group reward std falls below this share of its slow average.",
-        gt=0,
-        lt=1,
-    )
     rewind_changes: Annotated[dict[str, str], TextRole.PLAIN] = setting(
         {"optimizer.policy_lr": "*0.5"},
         "Settings of rollout, algorithm, rewards and optimizer to change at a rewind, as in optimizer.policy_lr=*0.5, "
@@ -190,21 +184,13 @@ class DiagnosticsConfig(Section):
     )
     turn_thoughts: int = setting(
         8,
-        "Thoughts of any turn that each measurement of reasoning_turns/* compares; 0 = none. The policy reads their "
-        "square: every thought after every prompt.",
+        "Thoughts of any turn that each measurement of reasoning_turns/* compares, in the first and every fifth "
+        "iteration; 0 = none. The policy reads their square: every thought after every prompt.",
         unit="thoughts",
         source="RAGEN-2: 64",
         added=True,
         ge=0,
         le=1024,
-    )
-    turn_thoughts_every: int = setting(
-        5,
-        "Iterations between measurements of reasoning_turns/*; the first iteration is always measured.",
-        unit="iterations",
-        source="RAGEN-2: 5",
-        added=True,
-        ge=1,
     )
 
 

@@ -127,8 +127,7 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
                 case RunStarted() as started:
                     metrics = {i: values for i, values in metrics.items() if i <= started.from_iteration}
                     settings = started.config.get("echo_trap", {})
-                    detection = {name: settings[name] for name in ("window", "spread_threshold") if name in settings}
-                    config = EchoTrapConfig.model_validate(detection)
+                    config = EchoTrapConfig(**{name: settings[name] for name in ("window",) if name in settings})
                 case Metrics() as event if event.iteration > 0:
                     metrics.setdefault(event.iteration, {}).update(event.values)
     return metrics, config

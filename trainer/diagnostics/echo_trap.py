@@ -46,7 +46,7 @@ class EchoTrap:
         self.window = config.window
         self.state: State = "healthy"
         series = {name: MetricHistory(config.window) for name in WATCHED}
-        self.memory = SignalMemory(config.window, config.spread_threshold, series)
+        self.memory = SignalMemory(config.window, series)
         self.since: int | None = None  # iteration of the earliest current sign, even if too short to count
         self.lowest = math.inf  # minimum of the fast reward since the run was trapped
         self.readings: dict[str, Reading] = {}  # readings of the last update, by signal

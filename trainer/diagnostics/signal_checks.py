@@ -18,6 +18,7 @@ ENTROPY, GRADIENT, DISTINCT = "entropy/mean", "policy/grad_norm", "diversity/thi
 FORMAT = "format/valid_rate"
 WATCHED = (SPREAD, REWARD, SUCCESS, ENTROPY, GRADIENT, DISTINCT, FORMAT)
 
+SPREAD_LOST = 0.5  # lost spread: in-group std below this share of its slow average
 MASTERED = 0.9  # above this success rate spread falls because few mistakes are left
 RISING = 1.0  # still learning: rise of reward or success above its earlier average, in deviations of one iteration
 FALLEN, FALLEN_AFTER_SPREAD = 2.0, 1.2  # fall of the reward below it; smaller once spread was lost
@@ -47,7 +48,6 @@ class SignalMemory:
     """
 
     window: int
-    sensitivity: float
     series: dict[str, MetricHistory]
     seen: dict[str, int] = field(default_factory=dict)
     before: dict[str, float] = field(default_factory=dict)
@@ -117,7 +117,7 @@ def _usual(values: Sequence[float]) -> float | None:
 
 def spread(memory: SignalMemory) -> Reading | None:
     """Detect that the trajectories of a group stop differing in reward."""
-    threshold = memory.sensitivity * (1.25 if "spread" in memory.seen else 1.0)  # higher once seen, as hysteresis
+    threshold = SPREAD_LOST * (1.25 if "spread" in memory.seen else 1.0)  # higher once seen, as hysteresis
     left = _spread_left(memory)
     memory.low_spread = memory.low_spread + 1 if left is not None and left < threshold else 0
     if left is None:

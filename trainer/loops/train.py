@@ -28,6 +28,9 @@ from trainer.rollout.environment_mix import get_shares, success_by_environment
 from trainer.rollout.trajectory import Batch, Trajectory, collate
 from trainer.seeds import Purpose, derive
 
+TURN_THOUGHTS_EVERY = 5
+"""Iterations between measurements of reasoning_turns/*, besides the first one. Source: RAGEN-2."""
+
 
 def train(session: RunSession) -> None:
     """Train until all iterations are done, the Echo Trap detector or a lack of updates ends the run.
@@ -198,7 +201,7 @@ def _reasoning_metrics(session: RunSession, complete: Sequence[Trajectory], lear
     settings, averages = session.config.diagnostics, session.progress.marginal_stds
     iteration = session.progress.iteration + 1
     seed = derive(session.config.seed, Purpose.DIAGNOSTICS, iteration)
-    due = settings.turn_thoughts > 0 and (iteration == 1 or iteration % settings.turn_thoughts_every == 0)
+    due = settings.turn_thoughts > 0 and (iteration == 1 or iteration % TURN_THOUGHTS_EVERY == 0)
     samples = {
         FIRST_TURN: reasoning.first_thoughts(complete),
         ANY_TURN: reasoning.turn_thoughts(complete, settings.turn_thoughts, seed) if due else None,

@@ -23,7 +23,7 @@ from trainer.publishing.live_groups import is_superseded
 
 _OWN_FIELDS = ("name", "tags", "trackers")
 """Settings that name a run and do not affect its results."""
-_UNPUBLISHED = ("engine.urls", "hosted.url", "hosted.api_key_env", "cluster.address", "tags")
+_UNPUBLISHED = ("engine.urls", "hosted.url", "hosted.api_key_env", "tags")
 """Settings with addresses, folders or variables of the machine; cards and published settings omit them."""
 
 PRIVATE_ADDRESS = "ADDRESS"

@@ -15,6 +15,7 @@ from trainer.config.files import load_preset, load_yaml, preset_names
 from trainer.config.run import RunConfig
 from trainer.journal import reader
 from trainer.journal.protocol import DISK_FULL, JOURNAL_FILE
+from trainer.loops.stages import imitation_stage
 
 ROOT = Path(__file__).parents[3]
 
@@ -303,9 +304,9 @@ def test_a_run_without_any_settings_is_refused(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_lack_of_demonstrations_is_reported(tmp_path, capsys, pocket_folder):
-    impossible = ["--set", "sft.max_solution_length=1", "--set", "environment.settings={min_length: 5}"]
-    more = [*changes(pocket_folder), *impossible]
+def test_a_lack_of_demonstrations_is_reported(tmp_path, capsys, pocket_folder, monkeypatch):
+    monkeypatch.setattr(imitation_stage, "MAX_SOLUTION_LENGTH", 1)
+    more = [*changes(pocket_folder), "--set", "environment.settings={min_length: 5}"]
     assert main.main(["sft", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run"), *more]) == 2
     assert "Sokoban gives too few demonstrations" in capsys.readouterr().err
 

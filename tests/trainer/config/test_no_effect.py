@@ -106,18 +106,13 @@ def test_settings_of_filter_and_dynamic_sampling_have_an_effect_only_together_wi
     assert "algorithm.dynamic_sampling_rounds" in without_effect(kind="sft")
 
 
-def test_thoughts_of_later_turns_are_compared_at_intervals_unless_there_are_none():
-    assert "diagnostics.turn_thoughts_every" not in without_effect()
-    assert "diagnostics.turn_thoughts_every" in without_effect(diagnostics={"turn_thoughts": 0})
-
-
 def test_settings_of_actors_need_actors():
     usual = without_effect()
-    assert {"cluster.rollout_resources", "cluster.learner_resources", "cluster.address"} <= set(usual)
+    assert {"cluster.rollout_resources", "cluster.learner_resources"} <= set(usual)
     assert not {"cluster.rollout_actors", "cluster.learners"} & set(usual)
     actors = without_effect(cluster={"rollout_actors": 2})
     assert "cluster.learner_resources" in actors
-    assert not {"cluster.rollout_resources", "cluster.address"} & set(actors)
+    assert "cluster.rollout_resources" not in actors
     assert {"cluster.learners", "cluster.learner_resources"} <= set(
         without_effect(kind="evaluate", cluster={"learners": 1})
     )

@@ -176,19 +176,6 @@ def test_a_section_at_its_defaults_that_was_added_later_leaves_the_digest_as_it_
     assert len(digests) == 3
 
 
-@pytest.mark.parametrize("address", ["10.0.0.5:6379 ", "auto", "ray://head:10001", ""])
-def test_addresses_of_a_cluster_are_accepted(address):
-    config = RunConfig.model_validate({"cluster": {"address": address}})
-    assert config.cluster.address == address.strip()
-
-
-@pytest.mark.parametrize("address", ["head node:6379", "user@head:6379"])
-def test_addresses_of_no_cluster_are_refused(address):
-    ((field, sentence),) = problems({"cluster": {"address": address}})
-    assert field == "cluster.address"
-    assert "must be an address such as 10.0.0.5:6379" in sentence
-
-
 def test_servers_sample_outside_of_the_trainer_already():
     engine = {"name": "server", "urls": "http://gpu1:8000"}
     ((_, sentence),) = problems({"engine": engine, "cluster": {"rollout_actors": 2}, "algorithm": {"tis_cap": 2}})

@@ -9,7 +9,7 @@ from tests.trainer import tiny
 from tests.trainer.loops.test_train import events, run
 from trainer.journal.events import GroupsScored, Phase
 from trainer.journal.protocol import LIVE_FD
-from trainer.loops import reporter
+from trainer.loops import reporter, train
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def test_the_updates_of_a_run_are_reported_to_their_end(pocket_folder, tmp_path,
         algorithm={"estimator": "gae", "updates_per_rollout": 2},
         optimizer={"mini_batch_trajectories": 3, "micro_batch_tokens": 700},
         evaluation={"every": 2},
-        diagnostics={"turn_thoughts_every": 2},
     )
+    monkeypatch.setattr(train, "TURN_THOUGHTS_EVERY", 2)
     run(config, tmp_path)
     scored = {event.iteration: event.groups for event in events(tmp_path, GroupsScored)}
     for iteration in (1, 2, 3):

@@ -140,20 +140,18 @@ def test_more_demonstrations_extend_the_first_ones(chat):
     assert [trajectory.ids for trajectory in few] != [trajectory.ids for trajectory in other]
 
 
-def test_only_short_successful_demonstrations_are_used_by_default(chat):
+def test_only_short_successful_demonstrations_are_used(chat, monkeypatch):
     (first,) = shown(RunConfig(), chat, 1)
     distance = first.turns[0].hint.distance
     demonstration = Demonstration(first, frozenset({0}))
-
-    def fits(success=True, **changes):
-        first.success = success
-        return is_usable(demonstration, RunConfig.model_validate({"sft": changes}))
-
-    assert fits(max_solution_length=distance)
-    assert not fits(max_solution_length=distance - 1)
-    assert not fits(success=False)
-    assert fits(success=False, only_successes=False)
-    assert not is_usable(Demonstration(Trajectory("t", 0, 0), frozenset()), RunConfig())
+    monkeypatch.setattr(imitation_stage, "MAX_SOLUTION_LENGTH", distance)
+    assert is_usable(demonstration)
+    first.success = False
+    assert not is_usable(demonstration)
+    first.success = True
+    monkeypatch.setattr(imitation_stage, "MAX_SOLUTION_LENGTH", distance - 1)
+    assert not is_usable(demonstration)
+    assert not is_usable(Demonstration(Trajectory("t", 0, 0), frozenset()))
 
 
 def test_a_mixed_run_uses_demonstrations_in_the_configured_shares(chat):
@@ -178,10 +176,11 @@ def test_every_batch_of_an_epoch_has_the_shares_of_the_mixture(held_out, number,
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_an_environment_without_demonstrations_is_named(chat, mixed):
+def test_an_environment_without_demonstrations_is_named(chat, mixed, monkeypatch):
+    monkeypatch.setattr(imitation_stage, "MAX_SOLUTION_LENGTH", 1)
     unsolved = {"name": "Sokoban", "settings": {"min_length": 4}}
     environment = {"name": "Bandit", "mix": [unsolved | {"share": 0.2}]} if mixed else unsolved
-    config = RunConfig.model_validate({"sft": {"max_solution_length": 1}, "environment": environment})
+    config = RunConfig.model_validate({"environment": environment})
     with pytest.raises(NoSolverError, match="Sokoban gives too few demonstrations: 0 of 101 starts"):
         shown(config, chat, 5)
 

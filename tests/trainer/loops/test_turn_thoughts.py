@@ -13,6 +13,7 @@ from trainer.config.run import RunConfig
 from trainer.diagnostics.reasoning import MAX_COMPARED_PROMPTS
 from trainer.journal.events import Metrics
 from trainer.learner.learner import Learner
+from trainer.loops import train
 from trainer.loops.stages import checkpoints
 
 
@@ -26,7 +27,8 @@ def test_thoughts_of_any_turn_are_measured_at_intervals_and_change_nothing(pocke
 
     monkeypatch.setattr(Learner, "cross_scores", counted)
     sections = {"iterations": 3, "evaluation": {"prompts": 0}, "algorithm": {"estimator": "gae"}}
-    config = tiny.config(pocket_folder, **sections, diagnostics={"turn_thoughts": 4, "turn_thoughts_every": 2})
+    config = tiny.config(pocket_folder, **sections, diagnostics={"turn_thoughts": 4})
+    monkeypatch.setattr(train, "TURN_THOUGHTS_EVERY", 2)
     play(config, tmp_path / "on")
     measured = [
         event.iteration
@@ -45,7 +47,7 @@ def test_thoughts_of_any_turn_are_measured_at_intervals_and_change_nothing(pocke
 
 def test_by_default_later_turns_cost_little_beside_first_turns():
     settings = RunConfig().diagnostics
-    later_turns = settings.turn_thoughts**2 / settings.turn_thoughts_every
+    later_turns = settings.turn_thoughts**2 / train.TURN_THOUGHTS_EVERY
     assert later_turns <= 0.02 * MAX_COMPARED_PROMPTS**2, "rows that the policy reads, per iteration"
     with pytest.raises(ValueError, match="turn_thoughts"):
         RunConfig.model_validate({"diagnostics": {"turn_thoughts": -1}})

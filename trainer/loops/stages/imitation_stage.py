@@ -27,6 +27,8 @@ from trainer.seeds import Purpose, derive
 
 _MAX_FIRST_MISSES = 100  # limit of initial states before the first usable demonstration
 _MAX_MISSES_PER_DEMONSTRATION = 50  # further initial states for each usable demonstration
+MAX_SOLUTION_LENGTH = 100
+"""Maximum actions of a demonstrated solution, as the solver estimates it at the start (paper, appendix C)."""
 
 
 class ImitationStage:
@@ -129,12 +131,11 @@ def demonstrations(config: RunConfig, chat: ChatFormat, context: int) -> Iterato
     for index in interleave([task.share for task in tasks]):
         task = tasks[index]
         demonstration = None
-        while demonstration is None or not is_usable(demonstration, task.config):
+        while demonstration is None or not is_usable(demonstration):
             if starts[index] - used[index] > _MAX_FIRST_MISSES + _MAX_MISSES_PER_DEMONSTRATION * used[index]:
                 raise NoSolverError(
                     f"{task.name} gives too few demonstrations: {used[index]} of {starts[index]} starts had a "
-                    f"solution of at most {config.sft.max_solution_length} actions"
-                    + (" that succeeded" if config.sft.only_successes else "")
+                    f"solution of at most {MAX_SOLUTION_LENGTH} actions that succeeded"
                 )
             seed = next(seeds)
             starts[index] += 1
@@ -170,12 +171,11 @@ def epoch_order(environments: np.ndarray, generator: torch.Generator) -> np.ndar
     return order
 
 
-def is_usable(demonstration: Demonstration, config: RunConfig) -> bool:
-    """True if a demonstration has turns, is short enough, and is successful if required."""
+def is_usable(demonstration: Demonstration) -> bool:
+    """True if a demonstration has turns, is short enough, and is successful."""
     trajectory = demonstration.trajectory
     if not trajectory.turns:
         return False
     hint = trajectory.turns[0].hint
     distance = hint.distance if hint is not None else None
-    short = distance is None or distance <= config.sft.max_solution_length
-    return short and (trajectory.success or not config.sft.only_successes)
+    return trajectory.success and (distance is None or distance <= MAX_SOLUTION_LENGTH)

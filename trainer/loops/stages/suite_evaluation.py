@@ -65,8 +65,6 @@ class SuiteEvaluator:
 
     def _reference(self, suite: Suite) -> dict[str, float]:
         """Measure success of optimal and random play: the same at every evaluation, so played once per attempt."""
-        if not suite.config.evaluation.reference_play:
-            return {}
         if suite.name not in self._references:
             self._references[suite.name] = self._play_reference(suite)
         return self._references[suite.name]

@@ -133,8 +133,6 @@ def _problem_anywhere(setting: TextSetting) -> str:
             return ""
         case TextRole.PATH:
             return DATA.problem(setting.text)
-        case TextRole.OPERATOR:
-            return "is set by the operator of this site alone: leave it empty"
     return f"runs of this site may not name a {setting.role.value} here: leave it at its default"
 
 

@@ -54,7 +54,6 @@ ROLES = {
     "rewards.terms": TextRole.PLAIN,
     "cluster.rollout_resources": TextRole.PLAIN,
     "cluster.learner_resources": TextRole.PLAIN,
-    "cluster.address": TextRole.OPERATOR,
     "lora.targets": TextRole.PLAIN,
     "sft.mix.name": TextRole.PLAIN,
     "sft.mix.settings": TextRole.ENVIRONMENT,
@@ -342,8 +341,8 @@ def test_engine_servers_are_those_that_the_operator_lists(settings: Settings) ->
 
 
 @pytest.mark.django_db
-def test_runs_of_a_site_start_no_further_processes_and_connect_to_no_cluster() -> None:
-    for name, value in (("rollout_actors", 2), ("learners", 1), ("address", "10.0.0.5:6379")):
+def test_runs_of_a_site_start_no_further_processes() -> None:
+    for name, value in (("rollout_actors", 2), ("learners", 1)):
         assert list(found(config(cluster={name: value}))) == [f"cluster.{name}"]
 
 
@@ -356,7 +355,6 @@ def test_runs_start_actors_where_a_worker_stands_for_a_cluster() -> None:
     assert len(found(config(cluster=actors))) == 2
     Worker.objects.filter(pk=one.pk).update(cluster={"problem": "No Ray cluster answers.", "nodes": []})
     assert found(config(cluster=actors)) == {}, "it waits until the cluster answers"
-    assert list(found(config(cluster=actors | {"address": "10.0.0.5:6379"}))) == ["cluster.address"]
 
 
 class StrangeSettings(BanditSettings):
