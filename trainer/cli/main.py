@@ -28,7 +28,7 @@ from trainer.config.files import (
     validation_errors,
     with_overrides,
 )
-from trainer.config.no_effect import notes
+from trainer.config.notes import notes
 from trainer.config.run import EnvironmentConfig, RunConfig, WarmupConfig
 from trainer.engines.vllm import serve
 from trainer.journal import disk_space, run_log

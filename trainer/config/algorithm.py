@@ -9,6 +9,19 @@ from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.group_filter import FilterLossScaling, FilterMethod, kept_count
 from trainer.algorithms.kl_estimators import KL_ESTIMATORS
 from trainer.config.base import Section, setting
+from trainer.config.conditions import (
+    ONLY_TRAINING,
+    TRAINS_NOT,
+    Data,
+    NoEffect,
+    is_above,
+    is_at_most,
+    is_empty,
+    is_none_of,
+    is_one_of,
+    is_zero,
+    value_at,
+)
 
 if TYPE_CHECKING:
     EstimatorName = str
@@ -23,10 +36,76 @@ _RANKED = ("std", "std_rev", "range")
 """Filters that keep a share of the groups; with other filters the number depends on the rewards."""
 _CRITIC = 2.2
 """Ratio of an update's time with a critic to its time without, measured with PPO."""
+_ESTIMATOR = "algorithm.estimator"
+_KEEPS_ALL = is_one_of("algorithm.group_filter", ("none", "soft"))
+_ALL_KEPT = "group filter “{algorithm.group_filter}” keeps all groups"
+_SAMPLES_DYNAMICALLY = is_above("algorithm.dynamic_sampling_rounds", 1)
+
+
+def without_critic(data: Data) -> bool:
+    """True if the estimator uses no critic; False for the name of no estimator."""
+    estimator = ESTIMATORS.get(str(value_at(data, _ESTIMATOR)))
+    return estimator is not None and not estimator.needs_critic
+
+
+def _no_groups(data: Data) -> bool:
+    estimator = ESTIMATORS.get(str(value_at(data, _ESTIMATOR)))
+    return estimator is not None and not estimator.needs_groups
 
 
 class AlgorithmConfig(Section):
     """Advantages, loss and group filter of StarPO and StarPO-S."""
+
+    no_effect = (
+        NoEffect((TRAINS_NOT,), ONLY_TRAINING),
+        NoEffect(
+            (without_critic,),
+            "the estimator “{algorithm.estimator}” has no critic",
+            ("gae_lambda", "whiten_advantages", "value_clip", "value_coef"),
+        ),
+        NoEffect(
+            (is_none_of(_ESTIMATOR, ("bi_level_gae", "gigpo")),),
+            "the estimator “{algorithm.estimator}” does not discount from turn to turn",
+            ("turn_gamma",),
+        ),
+        NoEffect(
+            (is_none_of(_ESTIMATOR, ("gigpo",)),),
+            "the estimator “{algorithm.estimator}” gives no turn-level advantages",
+            ("gigpo_omega",),
+        ),
+        NoEffect(
+            (is_none_of(_ESTIMATOR, ("grpo", "gigpo")),),
+            "the estimator “{algorithm.estimator}” does not divide by the group’s std",
+            ("normalize_by_std",),
+        ),
+        NoEffect(
+            (is_one_of("algorithm.reward_normalization", ("identity",)),),
+            "rewards are not normalised",
+            ("reward_grouping",),
+        ),
+        NoEffect(
+            (is_zero("algorithm.kl_coef"),),
+            "algorithm.kl_coef is 0: no KL penalty",
+            ("kl_placement", "kl_estimator"),
+        ),
+        NoEffect((_KEEPS_ALL,), _ALL_KEPT, ("group_filter_keep",)),
+        NoEffect(
+            (_SAMPLES_DYNAMICALLY,),
+            "dynamic sampling replaces groups whose rewards are all equal",
+            ("drop_zero_std",),
+        ),
+        NoEffect((_KEEPS_ALL, _SAMPLES_DYNAMICALLY), _ALL_KEPT, ("filter_loss_scaling",)),
+        NoEffect((_KEEPS_ALL, is_empty("algorithm.drop_zero_std")), _ALL_KEPT, ("filter_loss_scaling",)),
+        NoEffect(
+            (
+                _no_groups,
+                is_none_of("algorithm.group_filter", ("top_p_linear", "top_p_softmax")),
+                is_at_most("algorithm.dynamic_sampling_rounds", 1),
+            ),
+            "with the group filter “{algorithm.group_filter}” and this estimator every iteration has an update",
+            ("stop_after_skipped_updates",),
+        ),
+    )
 
     estimator: EstimatorName = setting(
         "gae",

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from trainer.config.conditions import Data, NoEffect
+
+POCKET = "pocket"
+"""Name of the built-in policy."""
 
 
 def setting(
@@ -33,6 +38,26 @@ class Section(BaseModel):
     """A group of settings. Unknown names are errors."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
+    no_effect: ClassVar[tuple[NoEffect, ...]] = ()
+    """When settings of the section cannot matter; the first rule that applies gives the reason."""
+
+    @classmethod
+    def without_effect(cls, data: Data, prefix: str = "") -> dict[str, str]:
+        """Map each setting that cannot matter to the reason, by dotted name.
+
+        Args:
+            data: the whole configuration, possibly unvalidated.
+            prefix: dotted name of this section in it, with a dot.
+        """
+        reasons: dict[str, str] = {}
+        for name, field in cls.model_fields.items():
+            if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+                reasons |= field.annotation.without_effect(data, f"{prefix}{name}.")
+                continue
+            rules = (rule.reason_for(data) for rule in cls.no_effect if rule.covers(name))
+            if reason := next(filter(None, rules), None):
+                reasons[prefix + name] = reason
+        return reasons
 
     def stable_dump(self) -> dict[str, Any]:
         """Dump the settings for digests, without later additions that have their defaults."""

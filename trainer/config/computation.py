@@ -6,7 +6,6 @@ import hashlib
 import json
 
 from trainer.config.dotted import leaves
-from trainer.config.no_effect import settings_without_effect
 from trainer.config.run import RunConfig
 
 NAMING = ("name", "tags", "trackers")
@@ -22,6 +21,6 @@ def computation_digest(config: RunConfig) -> str:
     data = config.model_dump(mode="json")
     if not config.algorithm.filters_groups:
         data["algorithm"]["group_filter"] = "none"
-    unused = {*settings_without_effect(data), *NAMING}
+    unused = {*config.without_effect(data), *NAMING}
     used = {name: value for name, value in leaves(data) if name not in unused}
     return hashlib.sha256(json.dumps(used, sort_keys=True).encode()).hexdigest()[:16]

@@ -9,6 +9,7 @@ from pydantic import field_validator, model_validator
 
 from envs.text_roles import TextRole
 from trainer.config.base import Section, TextList, base_url, setting
+from trainer.config.conditions import HOSTED_ANSWERS, NoEffect, is_none_of, is_one_of
 
 WEIGHTS_VARIABLE = "ECHOSCOPE_ENGINE_WEIGHTS"
 """Environment variable with the folder for weights between learner and servers; the default is the run's folder."""
@@ -20,6 +21,23 @@ CPU_CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 
 class EngineConfig(Section):
     """Engine that generates the policy's responses; docs/engines.md has measurements of vLLM."""
+
+    no_effect = (
+        HOSTED_ANSWERS,
+        NoEffect(
+            (is_none_of("engine.name", ("server",)),),
+            "only the engine “server” uses it, not “{engine.name}”",
+            ("urls",),
+        ),
+        NoEffect(
+            (is_none_of("engine.name", ("vllm",)),),
+            "only the engine “vllm” uses it, not “{engine.name}”",
+            ("gpu_memory_utilization", "tensor_parallel"),
+        ),
+        NoEffect(
+            (is_one_of("engine.name", ("server",)),), "the servers have settings of their own", ("enforce_eager",)
+        ),
+    )
 
     name: Literal["transformers", "vllm", "server"] = setting(
         "transformers",

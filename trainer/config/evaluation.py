@@ -9,6 +9,7 @@ from pydantic import field_validator
 import envs
 from envs.text_roles import TextRole
 from trainer.config.base import Section, setting
+from trainer.config.conditions import EVALUATES, NOTHING_TRAINED, NoEffect, is_zero
 from trainer.config.environment import validated_settings
 
 MAX_NAME_LENGTH = 60
@@ -16,6 +17,11 @@ MAX_NAME_LENGTH = 60
 
 class EvaluationConfig(Section):
     """Evaluation on fixed initial states."""
+
+    no_effect = (
+        NoEffect((EVALUATES,), NOTHING_TRAINED, ("every",)),
+        NoEffect((is_zero("evaluation.prompts"),), "evaluation.prompts is 0: no evaluation", except_for=("prompts",)),
+    )
 
     prompts: int = setting(256, "Number of fixed puzzles.", unit="prompts", source="paper: 256", ge=0, le=100_000)
     every: int = setting(

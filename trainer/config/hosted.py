@@ -12,6 +12,7 @@ from pydantic import field_validator, model_validator
 
 from envs.text_roles import TextRole
 from trainer.config.base import Section, base_url, setting
+from trainer.config.conditions import NoEffect, is_empty, is_none_of
 
 RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "tools")
 """Fields of a request that `hosted.extra_body` may not set."""
@@ -24,6 +25,11 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 class HostedConfig(Section):
     """Model behind an OpenAI-compatible endpoint, for evaluation runs; off while `url` is empty."""
+
+    no_effect = (
+        NoEffect((is_none_of("kind", ("evaluate",)),), "a hosted model can only be evaluated, not trained"),
+        NoEffect((is_empty("hosted.url"),), "hosted.url is empty, so no hosted model is used", except_for=("url",)),
+    )
 
     url: Annotated[str, TextRole.URL] = setting(
         "", "Base URL of the endpoint, as in https://api.openai.com/v1; empty = no hosted model."

@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from trainer.config.base import Section, setting
+from trainer.config.base import POCKET, Section, setting
+from trainer.config.conditions import EVALUATES, NoEffect, is_none_of, is_one_of, is_zero
 from trainer.config.environment import MixedEnvironment, check_mix
 
 
@@ -17,6 +18,21 @@ class SftConfig(Section):
     Demonstrations that do not succeed are left out.
     """
 
+    no_effect = (
+        NoEffect((EVALUATES,), "only training and supervised fine-tuning use it, not {kind}"),
+        NoEffect(
+            (is_one_of("kind", ("sft",)),), "all iterations of this run are steps on demonstrations", ("warmup_steps",)
+        ),
+        NoEffect(
+            (is_one_of("kind", ("train",)), is_one_of("policy.model", (POCKET,))),
+            "the built-in pocket policy has its own warm-up, and only a run of kind sft shows it demonstrations",
+        ),
+        NoEffect(
+            (is_one_of("kind", ("train",)), is_zero("sft.warmup_steps")),
+            "sft.warmup_steps is 0: training begins without demonstrations",
+            except_for=("warmup_steps",),
+        ),
+    )
     warmup_steps: int = setting(
         0,
         "Optimiser steps on demonstrations before the first iteration of a training run; 0 = none. For pretrained "
@@ -112,6 +128,7 @@ class WarmupConfig(Section):
     With thoughts, a course's policy is the one that ships with the project; without, it is built once and cached.
     """
 
+    no_effect = (NoEffect((is_none_of("policy.model", (POCKET,)),), "only the pocket policy is warmed up"),)
     course: Course = setting(
         "general",
         "What the policy is warmed up on: general (Sokoban, FrozenLake and Bandit) or a single environment.",

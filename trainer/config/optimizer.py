@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 from pydantic import field_validator
 
 from envs.text_roles import TextRole
+from trainer.config.algorithm import without_critic
 from trainer.config.base import Section, TextList, setting
+from trainer.config.conditions import EVALUATES, NOTHING_TRAINED, ONLY_TRAINING, TRAINS_NOT, NoEffect, is_zero
 
 OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd", "muon"]
 Variant = Literal["separate", "packed", "flex", "compiled", "half_steps"]
@@ -16,6 +18,18 @@ LrSchedule = Literal["constant", "linear", "cosine"]
 
 class OptimizerConfig(Section):
     """Optimiser steps of policy and critic: learning rates, batches, memory savings."""
+
+    no_effect = (
+        NoEffect(
+            (TRAINS_NOT,),
+            ONLY_TRAINING,
+            ("policy_lr", "critic_lr", "critic_warmup", "mini_batch_trajectories"),
+        ),
+        NoEffect((EVALUATES,), NOTHING_TRAINED),
+        NoEffect(
+            (without_critic,), "the estimator “{algorithm.estimator}” has no critic", ("critic_lr", "critic_warmup")
+        ),
+    )
 
     name: OptimizerName = setting(
         "adamw",
@@ -101,6 +115,11 @@ class OptimizerConfig(Section):
 
 class LoraConfig(Section):
     """Training of small adapters (LoRA) instead of all weights: about half the memory."""
+
+    no_effect = (
+        NoEffect((EVALUATES,), NOTHING_TRAINED),
+        NoEffect((is_zero("lora.rank"),), "lora.rank is 0: no adapters", except_for=("rank",)),
+    )
 
     rank: int = setting(
         0,

@@ -10,6 +10,7 @@ from pydantic import field_validator, model_validator
 
 from envs.text_roles import TextRole
 from trainer.config.base import Section, setting
+from trainer.config.conditions import EVALUATES, HOSTED_ANSWERS, NOTHING_TRAINED, NoEffect, is_one_of, is_zero
 
 RAY_ADDRESS_VARIABLE = "ECHOSCOPE_RAY_ADDRESS"
 """Environment variable with the address of a Ray cluster, as in 10.0.0.5:6379, or auto; without it a run starts one."""
@@ -46,6 +47,15 @@ def _reservation(resources: Mapping[str, float]) -> Reservation:
 class MemoryConfig(Section):
     """Check that a run fits its device's memory."""
 
+    no_effect = (
+        NoEffect(HOSTED_ANSWERS.conditions, HOSTED_ANSWERS.reason, ("max_concurrent_trajectories",)),
+        NoEffect(
+            (is_one_of("engine.name", ("vllm", "server")),),
+            "only the engine “transformers” uses it",
+            ("max_concurrent_trajectories",),
+        ),
+    )
+
     preflight: Literal["refuse", "warn", "none"] = setting(
         "refuse",
         "If the memory estimate exceeds the device: refuse the run, warn, or skip the check (none).",
@@ -63,6 +73,8 @@ class MemoryConfig(Section):
 class ParallelConfig(Section):
     """Several learners of one run."""
 
+    no_effect = (NoEffect((EVALUATES,), NOTHING_TRAINED),)
+
     sharding: Literal["none", "full"] = setting(
         "none",
         "none: every learner holds all weights and only gradients are exchanged; full: weights, gradients and moments "
@@ -72,6 +84,21 @@ class ParallelConfig(Section):
 
 class ClusterConfig(Section):
     """Ray actors that play and learn for a run, on this machine or the cluster that ECHOSCOPE_RAY_ADDRESS names."""
+
+    no_effect = (
+        NoEffect((EVALUATES,), NOTHING_TRAINED, ("learners", "learner_resources")),
+        HOSTED_ANSWERS,
+        NoEffect(
+            (is_zero("cluster.rollout_actors"),),
+            "cluster.rollout_actors is 0: the trainer's own process plays",
+            ("rollout_resources",),
+        ),
+        NoEffect(
+            (is_zero("cluster.learners"),),
+            "cluster.learners is 0: the trainer's own process learns",
+            ("learner_resources",),
+        ),
+    )
 
     rollout_actors: int = setting(
         0,

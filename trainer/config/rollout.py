@@ -13,6 +13,7 @@ from pydantic import field_validator
 from envs.text_roles import TextRole
 from envs.tools.call_formats import CallFormat
 from trainer.config.base import Section, setting
+from trainer.config.conditions import ONLY_TRAINING, TRAINS_NOT, NoEffect
 from trainer.config.environment import BUDGETS
 
 SYSTEM = "You solve tasks step by step."
@@ -49,6 +50,14 @@ OWN_BUDGET = "empty = as the environment recommends"
 
 class RolloutConfig(Section):
     """Rollout before each update: groups, budgets of an episode, sampling."""
+
+    no_effect = (
+        NoEffect(
+            (TRAINS_NOT,),
+            ONLY_TRAINING,
+            ("groups", "group_size", "temperature", "top_p", "top_k", "min_p", "max_staleness"),
+        ),
+    )
 
     groups: int = setting(8, "P: puzzles per iteration.", unit="groups", source="paper: 8", gt=0, le=4096)
     group_size: int = setting(16, "N: attempts at each puzzle.", unit="trajectories", source="paper: 16", gt=0, le=4096)

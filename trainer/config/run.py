@@ -20,9 +20,19 @@ from envs.text_roles import TextRole
 from trainer.algorithms import thought_rewards
 from trainer.config import rewind
 from trainer.config.algorithm import AlgorithmConfig as AlgorithmConfig
+from trainer.config.base import POCKET as POCKET
 from trainer.config.base import Section as Section
 from trainer.config.base import is_hub_id
 from trainer.config.base import setting as setting
+from trainer.config.conditions import (
+    EVALUATES,
+    HOSTED_ANSWERS,
+    NOTHING_TRAINED,
+    ONLY_TRAINING,
+    TRAINS_NOT,
+    NoEffect,
+    is_none_of,
+)
 from trainer.config.engine import EngineConfig as EngineConfig
 from trainer.config.environment import BUDGETS, DEFAULT_ENVIRONMENT, recommended_budgets
 from trainer.config.environment import EnvironmentConfig as EnvironmentConfig
@@ -37,7 +47,6 @@ from trainer.config.resources import MemoryConfig as MemoryConfig
 from trainer.config.resources import ParallelConfig as ParallelConfig
 from trainer.config.rollout import RolloutConfig as RolloutConfig
 
-POCKET = "pocket"
 LEARNING_BY_SAMPLING = 1.3
 """Ratio of the time of an update's pass to the time of sampling the same tokens, for 135 to 500 million parameters."""
 TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio", "opentelemetry"]
@@ -45,6 +54,8 @@ TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio", "opentelemetr
 
 class PolicyConfig(Section):
     """The language model that acts."""
+
+    no_effect = (HOSTED_ANSWERS,)
 
     model: Annotated[str, TextRole.MODEL] = setting(
         POCKET,
@@ -124,6 +135,8 @@ class RewardConfig(Section):
 class CheckpointConfig(Section):
     """Checkpoints on disk."""
 
+    no_effect = (NoEffect((EVALUATES,), NOTHING_TRAINED),)
+
     every: int = setting(10, "Iterations between checkpoints (one is always written at the end).", ge=1)
     keep: int = setting(3, "Number of checkpoints to keep, the newest ones.", ge=1, le=1000)
 
@@ -140,6 +153,15 @@ class JournalConfig(Section):
 
 class EchoTrapConfig(Section):
     """Detection of a collapse, and the response to it."""
+
+    no_effect = (
+        NoEffect((TRAINS_NOT,), ONLY_TRAINING),
+        NoEffect(
+            (is_none_of("echo_trap.action", ("rewind",)),),
+            "on a collapse, the action is “{echo_trap.action}”, not “rewind”",
+            ("rewind_changes", "max_rewinds"),
+        ),
+    )
 
     action: Literal["none", "stop", "rewind"] = setting(
         "none",
@@ -175,6 +197,8 @@ class EchoTrapConfig(Section):
 class DiagnosticsConfig(Section):
     """Optional measurements, which cost time."""
 
+    no_effect = (NoEffect((TRAINS_NOT,), ONLY_TRAINING),)
+
     gradient_terms_every: int = setting(
         0,
         "Iterations between measurements of the gradient of each policy loss term (task, entropy, KL); 0 = never. Each "
@@ -196,6 +220,8 @@ class DiagnosticsConfig(Section):
 
 class RunConfig(Section):
     """Everything that determines what a run does. Two runs with the same RunConfig give the same result."""
+
+    no_effect = (NoEffect((EVALUATES,), NOTHING_TRAINED, ("iterations",)),)
 
     kind: Literal["train", "evaluate", "sft"] = setting(
         "train",

@@ -10,7 +10,6 @@ from trainer.config.run import RunConfig
 from webapp.runs.launch.creation import SchedulingOptions
 from webapp.runs.launch.experiment import PlannedRun
 from webapp.runs.launch.planning import LaunchPlan, LaunchRequest, plan_launch
-from webapp.runs.launch.relevance import has_gpus
 from webapp.runs.models import Run
 from webapp.studies.study_plan import PlannedCell, StudyPlan, StudyRefused, planned
 from webapp.studies.study_spec import CatalogueSpec, Spec
@@ -30,7 +29,7 @@ def launchable(
     launch = plan_launch(build_request(team, config, plan.cells, scheduling), readable)
     if launch.errors:
         raise StudyRefused("config", "; ".join(f"{name}: {text}" for name, text in launch.errors.items()))
-    if any(arm_config.policy.device == "cuda" for arm_config in launch.configs) and not has_gpus(launch.capacity):
+    if any(arm_config.policy.device == "cuda" for arm_config in launch.configs) and not launch.capacity.has_gpus:
         field = "scale" if isinstance(spec, CatalogueSpec) else "preset"
         raise StudyRefused(field, "needs an NVIDIA GPU, and no worker with one is online: start one, or choose another")
     return plan, launch

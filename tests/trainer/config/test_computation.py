@@ -8,7 +8,7 @@ import pytest
 
 from trainer.config.computation import computation_digest
 from trainer.config.files import load_preset, with_values
-from trainer.config.no_effect import notes
+from trainer.config.notes import notes
 from trainer.config.run import RunConfig
 
 BASE = load_preset("bandit-starpo-pocket")

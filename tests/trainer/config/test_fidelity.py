@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from trainer.config.conditions import value_at
 from trainer.config.files import PRESETS, load_preset, preset_names
-from trainer.config.no_effect import value_at
 
 TABLE = Path(__file__).parents[3] / "docs" / "fidelity.md"
 ENVIRONMENTS = {

@@ -10,10 +10,10 @@ from django.shortcuts import render
 from django.utils.http import urlencode
 
 import envs
-from trainer.config.run import POCKET
+from trainer.config.run import POCKET, RunConfig
 from webapp.core import ids
 from webapp.pages.runs.launch_draft import MAX_LAUNCH_KEY, OPTION_LABELS, Draft
-from webapp.runs.launch import catalogue, estimates, experiment, fields, form, launch_exports, relevance, summary
+from webapp.runs.launch import catalogue, estimates, experiment, fields, form, launch_exports, summary
 from webapp.runs.launch.layout import FormLayout, layout
 from webapp.runs.launch.planning import LaunchPlan
 from webapp.runs.model_cards import cards
@@ -62,7 +62,10 @@ def form_layout(draft: Draft, plan: LaunchPlan) -> FormLayout:
         fields.environment_settings(
             name, settings, base_environment.settings if base_environment.name == name else {}, plan.errors
         ),
-        relevance.reasons(values, gpus=relevance.has_gpus(plan.capacity)),
+        {
+            name: fields.with_labels(f"No effect: {reason}.")
+            for name, reason in RunConfig.without_effect(values).items()
+        },
         changed_first=draft.start.source is not None,
     )
 
@@ -112,7 +115,7 @@ def _scheduling(draft: Draft, plan: LaunchPlan) -> dict[str, Any]:
     chosen, defaults = plan.request.scheduling, draft.start.scheduling
     classes = plan.capacity.workers.keys() | ({chosen.queue} - {""})  # perhaps without a worker
     return {
-        "has_gpus": relevance.has_gpus(plan.capacity),
+        "has_gpus": plan.capacity.has_gpus,
         "priorities": Run.Priority.options(),
         "priority": chosen.priority.name.lower(),
         "queue": draft.text("queue", defaults.queue),

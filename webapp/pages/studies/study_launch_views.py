@@ -23,7 +23,6 @@ from webapp.runs.actions import RequestRefused
 from webapp.runs.launch import catalogue as presets
 from webapp.runs.launch import estimates
 from webapp.runs.launch.fields import full_labels
-from webapp.runs.launch.relevance import has_gpus
 from webapp.runs.models import Run
 from webapp.runs.queue import device_classes
 from webapp.runs.queue.capacity import Capacity, capacity_now
@@ -144,7 +143,7 @@ def _context(request: HttpRequest, values: dict[str, str], teams: Sequence[Team]
         "scales": [
             ("smoke", "Smoke test: two tiny iterations"),
             ("pocket", "Pocket policy: any machine"),
-            ("paper", "Paper: an NVIDIA GPU" + ("" if has_gpus(current) else ", none is online")),
+            ("paper", "Paper: an NVIDIA GPU" + ("" if current.has_gpus else ", none is online")),
         ],
         "labels": sorted(full_labels().items()),
         "metrics": sorted(name for name, spec in registry.METRICS.items() if spec.better != "none"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.config.no_effect import notes
+from trainer.config.notes import notes
 from trainer.config.run import RunConfig
 from webapp.runs.launch.fields import Setting, with_labels
 from webapp.runs.queue.capacity import Capacity

@@ -25,6 +25,11 @@ class Capacity:
     devices: tuple[str, ...] = ()
     with_gpus: frozenset[str] = frozenset()
 
+    @property
+    def has_gpus(self) -> bool:
+        """True if a worker with a GPU is online."""
+        return bool(self.workers.get(device_classes.GPU))
+
     def sentence(self, queue: str, waiting: int) -> str:
         """Return a summary, e.g. “2 workers, 1 slot free; 3 runs waiting before this one.”"""
         if not self.workers.get(queue):

@@ -205,7 +205,7 @@ def test_settings_that_cannot_matter_are_hidden_unless_they_were_changed(who: Vi
         return set(re.findall(r'class="setting inactive"\s+data-setting="([^"]+)"', page))
 
     page = who.owner.get("/runs/new").content.decode()
-    assert {"lora.rank", "parallel.sharding", "engine.urls", "hosted.url", "sft.batch"} <= hidden(page)
+    assert {"lora.alpha", "engine.urls", "hosted.url", "sft.batch"} <= hidden(page)
     assert not {"iterations", "algorithm.group_filter_keep", "engine.name"} & hidden(page)
     changed = who.owner.post("/runs/new", fields_of(page) | {"do": "check", "lora.alpha": "32"}).content.decode()
     assert "lora.alpha" not in hidden(changed)

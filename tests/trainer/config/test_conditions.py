@@ -1,30 +1,31 @@
-"""Settings that have no effect beside others."""
+"""Settings that have no effect given others."""
 
 from __future__ import annotations
 
 import pytest
 
+from trainer.config.conditions import value_at
 from trainer.config.files import load_preset, preset_names, with_overrides
-from trainer.config.no_effect import ignored_changes, notes, settings_without_effect, value_at
+from trainer.config.notes import ignored_filter, notes
 from trainer.config.run import RunConfig
 
 
 def without_effect(**sections: object) -> dict[str, str]:
-    return settings_without_effect(RunConfig.model_validate(sections).model_dump())
+    return RunConfig.without_effect(RunConfig.model_validate(sections).model_dump())
 
 
 def test_the_ablation_of_the_filter_is_one_change():
     config = with_overrides(load_preset("sokoban-starpo_s-pocket"), ["algorithm.group_filter=none"])
     assert config.algorithm.group_filter_keep == 0.5  # kept for the time when the filter comes back
-    (note,) = ignored_changes(config).values()
+    note = ignored_filter(config)
     assert note == "algorithm.group_filter_keep = 0.5 is ignored: group filter “none” keeps all groups"
 
 
 @pytest.mark.parametrize("method", ["std", "std_rev", "range", "snr", "top_p_linear", "top_p_softmax", "min_p"])
 def test_the_kept_share_matters_to_every_filter_that_chooses(method: str):
     config = RunConfig.model_validate({"algorithm": {"group_filter": method, "group_filter_keep": 0.5}})
-    assert ignored_changes(config) == {}
-    assert "algorithm.group_filter_keep" not in settings_without_effect(config.model_dump())
+    assert ignored_filter(config) == ""
+    assert "algorithm.group_filter_keep" not in RunConfig.without_effect(config.model_dump())
 
 
 def test_sections_of_other_kinds_engines_and_estimators_have_no_effect():
@@ -47,17 +48,17 @@ def test_sections_of_other_kinds_engines_and_estimators_have_no_effect():
 def test_every_name_is_a_setting():
     everything = RunConfig().model_dump()
     for config in ({}, {"kind": "evaluate"}, {"kind": "sft"}, {"evaluation": {"prompts": 0}}):
-        for name in settings_without_effect(RunConfig.model_validate(config).model_dump()):
+        for name in RunConfig.without_effect(RunConfig.model_validate(config).model_dump()):
             assert name in everything or isinstance(value_at(everything, name.rpartition(".")[0]), dict)
 
 
 def test_a_text_that_is_no_number_hides_nothing():
-    assert "lora.alpha" not in settings_without_effect({"lora": {"rank": "many"}})
+    assert "lora.alpha" not in RunConfig.without_effect({"lora": {"rank": "many"}})
 
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_presets_ignore_nothing(preset: str):
-    assert ignored_changes(load_preset(preset)) == {}
+    assert ignored_filter(load_preset(preset)) == ""
 
 
 @pytest.mark.parametrize("preset", preset_names())
