@@ -117,3 +117,40 @@ def test_axe_finds_nothing_at_the_break(
     assert page.evaluate(LOOK) == []
     assert page.evaluate("document.documentElement.scrollWidth") == width
     page.context.close()
+
+
+SPY = """() => {
+  window.pitches = [];
+  const make = AudioContext.prototype.createOscillator;
+  AudioContext.prototype.createOscillator = function () {
+    const tone = make.call(this);
+    window.pitches.push(tone.frequency);
+    return tone;
+  };
+}"""
+
+
+def test_sounds_are_off_until_a_key_turns_them_on_and_differ_at_the_break(
+    lost: Trajectory, browser: Browser, people: People
+) -> None:
+    page = opened(browser, people, f"/t/{lost.slug}?turn=2&action=1")
+    page.evaluate(SPY)
+
+    def pitches() -> list[float]:
+        heard: list[float] = page.evaluate("window.pitches.splice(0).map((pitch) => pitch.value)")
+        return heard
+
+    page.keyboard.press("ArrowRight")
+    assert pitches() == []
+    page.keyboard.press("s")
+    expect(page.locator("[data-sound]")).to_be_checked()
+    (tap,) = pitches()
+    page.keyboard.press("ArrowLeft")
+    assert pitches() == [], "going back is silent"
+    page.keyboard.press("ArrowRight")
+    assert pitches() == [tap]
+    page.keyboard.press("ArrowRight")
+    (low,) = pitches()
+    assert low < tap / 4
+    page.reload()
+    expect(page.locator("[data-sound]")).to_be_checked()

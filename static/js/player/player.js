@@ -13,6 +13,7 @@ import { showMistake } from "../board/mistake_overlay.js";
 import { actionsTaken, indexOf, lostIndex, positionsOf, rewardSoFar, turnStart } from "./positions.js";
 import { need, setText } from "../ui/dom.js";
 import { imagesAddress, showOnBoard, watchImages } from "../board/observation_images.js";
+import { Sound } from "./sound.js";
 import { watchSwipes } from "./swipe.js";
 import { watchClaims } from "../turns/claims.js";
 import { LongTexts } from "../turns/long_text.js";
@@ -52,6 +53,7 @@ export class Player {
     this.scrub = /** @type {HTMLInputElement} */ (need(root, "[data-scrub]"));
     this.speed = /** @type {HTMLSelectElement} */ (need(root, "[data-speed]"));
     this.solver = /** @type {HTMLInputElement} */ (need(root, "[data-solver]"));
+    this.sound = new Sound(/** @type {HTMLInputElement} */ (need(root, "[data-sound]")));
     /** @type {import("./token_view.js").TokenView|null} */ this.tokens = null;
     this.hits = new SearchHits(JSON.parse(root.dataset.found || "[]"));
     this.texts = new LongTexts(this.list, (text) => this.hits.isIn(text));
@@ -176,10 +178,11 @@ export class Player {
    */
   go(index, { animate = true } = {}) {
     const to = Math.max(0, Math.min(index, this.positions.length - 1));
-    const near = Math.abs(to - this.index) <= 1;
+    const [near, forward] = [Math.abs(to - this.index) <= 1, to === this.index + 1];
     const turn = this.positions[this.index]?.turn;
     this.index = to;
     this.#show({ animate: animate && near });
+    if (animate && forward) this.#ring(to);
     if (animate && turn !== this.positions[to]?.turn) this.#scrollToTurn();
     if (this.positions[to]) this.onMove(this.positions[to]);
   }
@@ -243,6 +246,9 @@ export class Player {
         return this.#toMistake(-1);
       case "t":
         return this.tokens?.flip() ?? this.#flipTokenView();
+      case "s":
+        this.sound.flip();
+        return true;
       case "v":
         this.solver.checked = !this.solver.checked;
         this.#show({ animate: false });
@@ -411,6 +417,15 @@ export class Player {
     this.root.classList.toggle("no-solver", !this.solver.checked);
     showVerdict(need(this.root, "[data-verdict]"), this.trajectory, markAt(this.trajectory, position));
     this.#mark();
+  }
+
+  /** Play the sound of the action that led to a position. @param {number} index */
+  #ring(index) {
+    const { trajectory } = this;
+    if (!trajectory || this.positions[index].action < 0) return;
+    const solved = trajectory.success === true && index === this.positions.length - 1;
+    const lost = lostIndex(trajectory, this.positions) === index;
+    this.sound.play(solved ? "solved" : lost ? "lost" : "tap");
   }
 
   /** Draw the board of the current position. @param {{animate: boolean}} options */
