@@ -220,7 +220,7 @@ class AuditAction(models.TextChoices):
     RUN_CHANGED = "run-changed", "Changed a run"
     RUN_DELETED = "run-deleted", "Deleted a run"
     STUDY_CHANGED = "study-changed", "Changed a study"
-    SHARED = "shared", "Shared a trajectory"
+    SHARED = "shared", "Shared an attempt"
     REPORT_CHANGED = "report-changed", "Wrote a report"
     ALERT_CHANGED = "alert-changed", "Changed an alert rule"
     MODEL_CHANGED = "model-changed", "Changed the models"

@@ -210,7 +210,7 @@ def test_a_page_shows_the_turns_that_it_can_hold_and_names_the_others(
     monkeypatch.setattr(serialize, "MAX_TURNS_LENGTH", 8000)
     data = serialize.trajectory_data(trajectory)
     assert (len(data["turns"]), data["turns_left_out"]) == (1, 2)
-    assert "2 more turns of this trajectory cannot be shown" in client.get(address).content.decode()
+    assert "2 more turns of this attempt cannot be shown" in client.get(address).content.decode()
     assert len(client.get(f"{address}/export/json").json()["turns"]) == 1
 
 
@@ -221,7 +221,7 @@ def test_a_page_names_turns_that_are_too_long_to_be_stored(run: Run, folder: Pat
     begun(run, folder, long, end)
     Run.objects.filter(pk=run.pk).update(visibility=Run.Visibility.LINK)
     page = " ".join(client.get(f"/t/{Trajectory.objects.get().slug}").content.decode().split())
-    assert "1 turn of this trajectory cannot be shown: too long for this site" in page
+    assert "1 turn of this attempt cannot be shown: too long for this site" in page
     assert "The journal has it where the run was trained." in page
     assert "the turns before are already too long" not in page
     assert "Solved in 1 turn, 2 actions" in page

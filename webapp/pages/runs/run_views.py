@@ -142,6 +142,6 @@ def run_trajectory(request: HttpRequest, slug: str, key: str) -> HttpResponse:
     run = get_run(request.user, slug)
     trajectory = Trajectory.objects.filter(run=run, key=key).order_by("-attempt").values_list("slug", flat=True).first()
     if trajectory is None:
-        messages.warning(request, f"This run has no trajectory {key}.")
+        messages.warning(request, f"This run has no attempt {key}.")
         return redirect("run-trajectories", slug)
     return redirect("trajectory", trajectory)

@@ -49,7 +49,7 @@ def _choose(request: HttpRequest, current: Trajectory, limit: int) -> Chosen:
     """The frames of the requested film. Raises Http404 if there are none."""
     chosen = choose(same_prompt(current), current, limit, until_success=request.GET.get("until") == "success")
     if not chosen.frames:
-        raise Http404("No trajectory from this initial state has ended yet. Try again later.")
+        raise Http404("No attempt from this initial state has ended yet. Try again later.")
     return chosen
 
 

@@ -76,7 +76,7 @@ def policy_input_page(request: HttpRequest, slug: str, turn: int) -> HttpRespons
     trajectory = get_trajectory(request.user, slug)
     events = turn_events(trajectory)
     if trajectory.run.recorded is not None or not 1 <= turn <= len(events):
-        raise Http404("This trajectory has no such turn, or another trainer played it.")
+        raise Http404("This attempt has no such turn, or another trainer played it.")
     window = int(trajectory.run.config.get("rollout", {}).get("context_turns") or 0)
     context = {
         "page": "runs",

@@ -48,7 +48,7 @@ def share(request: HttpRequest, slug: str) -> HttpResponse:
         action=action,
         indexable=form.cleaned_data["indexable"],
     )
-    messages.success(request, "Link created. Anyone with the link can watch this trajectory without an account.")
+    messages.success(request, "Link created. Anyone with the link can watch this attempt without an account.")
     position = start_query(None if turn is None else (turn, -1 if action is None else action))
     return redirect(_page(request, slug, position))
 

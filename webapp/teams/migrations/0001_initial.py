@@ -342,7 +342,7 @@ class Migration(migrations.Migration):
                             ("run-changed", "Changed a run"),
                             ("run-deleted", "Deleted a run"),
                             ("study-changed", "Changed a study"),
-                            ("shared", "Shared a trajectory"),
+                            ("shared", "Shared an attempt"),
                             ("report-changed", "Wrote a report"),
                             ("alert-changed", "Changed an alert rule"),
                             ("model-changed", "Changed the models"),

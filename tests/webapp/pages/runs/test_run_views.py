@@ -131,7 +131,7 @@ def test_a_trajectory_is_found_by_its_id_in_the_journal(run: Run, who: Visitors)
     assert one is not None
     assert who.viewer.get(f"/runs/{run.slug}/t/{one.key}")["Location"] == f"/t/{one.slug}"
     page = who.owner.get(f"/runs/{run.slug}/t/none-such", follow=True).content.decode()
-    assert "This run has no trajectory none-such." in page
+    assert "This run has no attempt none-such." in page
 
 
 def test_every_environment_of_a_run_is_shown_with_its_rules(who: Visitors) -> None:
