@@ -177,8 +177,6 @@ _RULES = (
             "rollout.group_size",
             "rollout.temperature",
             "rollout.top_p",
-            "rollout.top_k",
-            "rollout.min_p",
             "rollout.max_staleness",
             "algorithm.",
             "optimizer.policy_lr",

@@ -33,6 +33,10 @@ REMOVED: Mapping[str, str] = {
     "environment.step_timeout": _limit(timeouts.ENVIRONMENT_STEP),
     "environment.start_timeout": _limit(timeouts.ENVIRONMENT_START),
     "engine.server_timeout": _limit(timeouts.ENGINE_SERVER),
+    **dict.fromkeys(
+        ("rollout.top_k", "rollout.min_p"),
+        "rollout.top_p excludes unlikely tokens; a hosted model may get further filters in hosted.extra_body",
+    ),
     "engine.weights_dir": f"set the environment variable {WEIGHTS_VARIABLE}",
     "engine.cpu_kv_cache_gib": f"set vLLM's environment variable {CPU_CACHE_VARIABLE}",
     "engine.sleep_between_rollouts": "a vLLM engine always gives the GPU's memory to the learner between rollouts",

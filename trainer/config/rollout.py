@@ -83,13 +83,6 @@ class RolloutConfig(Section):
     top_p: float = setting(
         1.0, "Nucleus sampling: probability mass to sample from; below 1 biases the importance ratio.", gt=0, le=1
     )
-    top_k: int = setting(0, "Sample from the k likeliest tokens; 0 = all. Above 0 biases the importance ratio.", ge=0)
-    min_p: float = setting(
-        0.0,
-        "Minimum probability of a token, relative to the likeliest; above 0 biases the importance ratio.",
-        ge=0,
-        lt=1,
-    )
     think: bool = setting(True, "Prompt for a thought before the answer.", source="paper: on")
     format_line: Literal["auto", "placeholders", "words", "example", "paper"] = setting(
         "auto",
@@ -224,10 +217,9 @@ class RolloutConfig(Section):
         return self.groups * self.group_size
 
     @property
-    def biased(self) -> list[str]:
-        """Active settings that exclude tokens from sampling and thereby bias the importance ratio."""
-        active = {"top_p": self.top_p < 1, "top_k": self.top_k > 0, "min_p": self.min_p > 0}
-        return [f"rollout.{name}" for name, on in active.items() if on]
+    def biased(self) -> bool:
+        """True if tokens are excluded from sampling, which biases the importance ratio."""
+        return self.top_p < 1
 
 
 _SWITCHES = {"true": True, "on": True, "false": False, "off": False, "": False}

@@ -52,10 +52,10 @@ def test_urls_may_have_the_api_path_and_may_be_a_single_string():
 
 def test_vllm_settings_with_other_log_probabilities_are_refused():
     assert logprobs_mode(RunConfig.model_validate({"rollout": {"temperature": 0.7}}).rollout) == "processed_logprobs"
-    assert logprobs_mode(RunConfig.model_validate({"rollout": {"top_k": 5}}).rollout) == "raw_logprobs"
-    both = {"rollout": {"top_k": 5, "temperature": 0.7}}
+    assert logprobs_mode(RunConfig.model_validate({"rollout": {"top_p": 0.9}}).rollout) == "raw_logprobs"
+    both = {"rollout": {"top_p": 0.9, "temperature": 0.7}}
     RunConfig.model_validate(both)
-    with pytest.raises(ValidationError, match=r"rollout\.top_k set, rollout\.temperature must be 1"):
+    with pytest.raises(ValidationError, match=r"rollout\.top_p below 1, rollout\.temperature must be 1"):
         RunConfig.model_validate(both | {"engine": {"name": "vllm"}})
 
 

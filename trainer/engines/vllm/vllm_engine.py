@@ -185,8 +185,8 @@ class VllmEngine:
 def logprobs_mode(rollout: RolloutConfig) -> Literal["raw_logprobs", "processed_logprobs"]:
     """Return the mode in which vLLM reports the tempered, otherwise unfiltered distribution.
 
-    vLLM has two modes: before temperature and filters, and after both. Without filters, the second is correct at any
-    temperature; with filters, the first is correct at temperature 1 (RunConfig then allows no other).
+    vLLM has two modes: before temperature and top-p, and after both. Without top-p, the second is correct at any
+    temperature; with it, the first is correct at temperature 1 (RunConfig then allows no other).
     """
     return "raw_logprobs" if rollout.biased else "processed_logprobs"
 
