@@ -37,6 +37,7 @@ REMOVED: Mapping[str, str] = {
         ("rollout.top_k", "rollout.min_p"),
         "rollout.top_p excludes unlikely tokens; a hosted model may get further filters in hosted.extra_body",
     ),
+    "rollout.template_date": "chat templates always write 26 July 2024",
     "engine.weights_dir": f"set the environment variable {WEIGHTS_VARIABLE}",
     "engine.cpu_kv_cache_gib": f"set vLLM's environment variable {CPU_CACHE_VARIABLE}",
     "engine.sleep_between_rollouts": "a vLLM engine always gives the GPU's memory to the learner between rollouts",

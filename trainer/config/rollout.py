@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from datetime import date
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -19,8 +18,6 @@ SYSTEM = "You solve tasks step by step."
 """Default system message; the pocket policy is warmed up with it."""
 MAX_SYSTEM = 4000
 """Maximum number of characters in a system message."""
-TEMPLATE_DATE = "2024-07-26"
-"""Default date of chat templates: Llama 3's default."""
 RESERVED_KWARGS = frozenset(
     {
         "add_generation_prompt",
@@ -113,12 +110,6 @@ class RolloutConfig(Section):
         "Variables of the model's chat template, as in enable_thinking=false (Qwen3).",
         added=True,
     )
-    template_date: Annotated[str, TextRole.PLAIN] = setting(
-        TEMPLATE_DATE,
-        "Date that chat templates with one write into the prompt (Llama 3, SmolLM3), as YYYY-MM-DD. It is the same on "
-        "every day, so that a run continued tomorrow reads the same prompt.",
-        added=True,
-    )
     tool_calls: Literal[CallFormat, "auto", "native"] = setting(
         "auto",
         "How tools are called, in environments that have some: in the format of a family of models (hermes: also Qwen "
@@ -201,15 +192,6 @@ class RolloutConfig(Section):
             if not isinstance(given, bool | int | float | str) or (isinstance(given, float) and not isfinite(given)):
                 raise ValueError(f"{name} must be a number, a text, true or false, not {given!r}")
         return value
-
-    @field_validator("template_date", mode="before")
-    @classmethod
-    def check_date(cls, value: object) -> str:
-        """Require a calendar date, as text or as YAML reads one without quotes."""
-        try:
-            return date.fromisoformat(str(value)).isoformat()
-        except ValueError:
-            raise ValueError(f"must be a date such as {TEMPLATE_DATE}, not {value!r}") from None
 
     @property
     def trajectories(self) -> int:

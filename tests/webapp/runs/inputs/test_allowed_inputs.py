@@ -49,7 +49,6 @@ ROLES = {
     "policy.revision": TextRole.PLAIN,
     "rollout.system": TextRole.PLAIN,
     "rollout.chat_template_kwargs": TextRole.PLAIN,
-    "rollout.template_date": TextRole.PLAIN,
     "engine.urls": TextRole.URL,
     "rewards.terms": TextRole.PLAIN,
     "cluster.rollout_resources": TextRole.PLAIN,
