@@ -80,7 +80,7 @@ def test_fused_adamw_steps_as_adamw() -> None:
 
 
 def test_adapters_learn(on_gpu: Policy) -> None:
-    run = config(lora={"rank": 4, "alpha": 8, "dropout": 0.1}, optimizer={"policy_lr": 1e-3})
+    run = config(lora={"rank": 4, "alpha": 8}, optimizer={"policy_lr": 1e-3})
     _, moved = step_of(on_gpu, run, recorded())
     assert float(moved.abs().max()) > 0
 

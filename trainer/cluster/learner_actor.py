@@ -184,10 +184,10 @@ class LearnerActor:
         scores = self.learner.cross_scores(*arguments)
         return None if self.rank else scores
 
-    def imitate(self, batch: Any, seed: int, lr_factor: float) -> dict[str, float]:
+    def imitate(self, batch: Any, lr_factor: float) -> dict[str, float]:
         """See `Imitator.imitate`."""
         assert isinstance(self.learner, Imitator)
-        return self.learner.imitate(batch, seed, lr_factor)
+        return self.learner.imitate(batch, lr_factor)
 
     def measure(self, batch: Any) -> dict[str, float]:
         """See `Imitator.measure`."""

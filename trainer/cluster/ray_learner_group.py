@@ -108,8 +108,8 @@ class RayLearnerGroup:
         scores: Tensor = self._on_all_ranks("cross_scores", prompts, thoughts, before, after)
         return scores
 
-    def imitate(self, batch: Batch, seed: int, lr_factor: float, /) -> dict[str, float]:
-        metrics: dict[str, float] = self._on_all_ranks("imitate", ray.put(batch), seed, lr_factor)
+    def imitate(self, batch: Batch, lr_factor: float, /) -> dict[str, float]:
+        metrics: dict[str, float] = self._on_all_ranks("imitate", ray.put(batch), lr_factor)
         self.version += 1
         return metrics
 

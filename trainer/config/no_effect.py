@@ -249,7 +249,7 @@ _RULES = (
         _text("neither cluster.rollout_actors nor cluster.learners is above 0: the run needs no cluster"),
     ),
     _Rule(("warmup.",), _is_not("policy.model", POCKET), _text("only the pocket policy is warmed up")),
-    _Rule(("lora.alpha", "lora.dropout", "lora.targets"), _is_zero("lora.rank"), _text("lora.rank is 0: no adapters")),
+    _Rule(("lora.alpha",), _is_zero("lora.rank"), _text("lora.rank is 0: no adapters")),
     _Rule(
         (
             "algorithm.gae_lambda",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import field_validator
-
-from envs.text_roles import TextRole
-from trainer.config.base import Section, TextList, setting
+from trainer.config.base import Section, setting
 
 OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd", "muon"]
 Variant = Literal["separate", "packed", "flex", "compiled", "half_steps"]
@@ -100,7 +97,7 @@ class OptimizerConfig(Section):
 
 
 class LoraConfig(Section):
-    """Training of small adapters (LoRA) instead of all weights: about half the memory."""
+    """Training of small adapters (LoRA) of all linear layers instead of all weights: about half the memory."""
 
     rank: int = setting(
         0,
@@ -117,19 +114,3 @@ class LoraConfig(Section):
         gt=0,
         le=10_000,
     )
-    dropout: float = setting(0.0, "Dropout on the input of an adapter during training.", ge=0, lt=1)
-    targets: Annotated[TextList, TextRole.PLAIN] = setting(
-        ["all-linear"],
-        "Layers that get an adapter: all-linear, or layer names such as q_proj, v_proj.",
-        source="paper, appendix D: all linear layers",
-    )
-
-    @field_validator("targets")
-    @classmethod
-    def check_targets(cls, value: list[str]) -> list[str]:
-        """Require at least one name; all-linear must be the only one."""
-        if not value or not all(value):
-            raise ValueError("name at least one layer, or all-linear")
-        if "all-linear" in value and len(value) > 1:
-            raise ValueError("all-linear must stand alone: it includes every other name")
-        return value

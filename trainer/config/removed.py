@@ -52,6 +52,8 @@ REMOVED: Mapping[str, str] = {
         ),
         "the trainer chooses; optimizer.implementation forces a variant",
     ),
+    "lora.dropout": "adapters are trained without dropout",
+    "lora.targets": "all linear layers get adapters",
     "hosted.timeout": _limit(timeouts.HOSTED_REQUEST),
     "hosted.max_backoff": _limit(timeouts.HOSTED_WAIT),
     "hosted.retries": "a request is repeated up to six times",

@@ -317,7 +317,7 @@ def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -
     if config.kind == "evaluate":
         return []
     rank = config.lora.rank
-    sizes: list[tuple[int, ...]] = list(shape.adapters(rank, config.lora.targets) if rank else shape.tensors())
+    sizes: list[tuple[int, ...]] = list(shape.adapters(rank) if rank else shape.tensors())
     several = step_tokens(config, shape) > learned_tokens(config, shape, gpu=gpu)
     has_critic = config.kind == "train" and config.algorithm.needs_critic
     parts = _trained("policy", config, shape, sizes, shards, accumulated=several or has_critic)

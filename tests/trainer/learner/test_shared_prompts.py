@@ -167,5 +167,5 @@ def test_imitation_shares_prompts_too(pocket_folder, monkeypatch):
     for on in (False, True):
         config = tiny.config(pocket_folder, optimizer={"implementation": [] if on else ["separate"]})
         imitator = Imitator(config, load(pocket_folder, config.policy))
-        found.append(imitator.measure(mixed()) | imitator.imitate(mixed(), 0))
+        found.append(imitator.measure(mixed()) | imitator.imitate(mixed()))
     assert found[1] == pytest.approx(found[0], rel=1e-5)

@@ -54,7 +54,6 @@ ROLES = {
     "cluster.rollout_resources": TextRole.PLAIN,
     "cluster.learner_resources": TextRole.PLAIN,
     "cluster.address": TextRole.OPERATOR,
-    "lora.targets": TextRole.PLAIN,
     "sft.mix.name": TextRole.PLAIN,
     "sft.mix.settings": TextRole.ENVIRONMENT,
     "evaluation.suites": TextRole.ENVIRONMENT,
