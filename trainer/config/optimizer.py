@@ -17,7 +17,7 @@ class OptimizerConfig(Section):
     name: OptimizerName = setting(
         "adamw",
         "adamw (one kernel on a GPU); adamw_fused (one kernel on every device); adamw_8bit (moments in a quarter of "
-        "the memory, needs bitsandbytes); adafactor (almost no memory); sgd (with β₁ as momentum); muon (matrices by "
+        "the memory, needs bitsandbytes); adafactor (almost no memory); sgd (with momentum 0.9); muon (matrices by "
         "orthogonalised momentum, the rest by adamw).",
         source="paper: Adam",
     )
@@ -26,16 +26,13 @@ class OptimizerConfig(Section):
     lr_schedule: LrSchedule = setting(
         "constant",
         "Schedule of both learning rates over the run's iterations, after the warm-up: constant, or a linear or cosine "
-        "decay to lr_min_ratio.",
+        "decay to 0.",
         source="RAGEN code: constant",
         added=True,
     )
     lr_warmup: int = setting(
         0, "First iterations over which the learning rates rise linearly.", unit="iterations", ge=0, added=True
     )
-    lr_min_ratio: float = setting(0.0, "Where a decay ends, as a share of the learning rate.", ge=0, le=1, added=True)
-    beta1: float = setting(0.9, "Adam β₁.", source="paper: 0.9", ge=0, lt=1)
-    beta2: float = setting(0.999, "Adam β₂.", source="paper: 0.999", ge=0, lt=1)
     weight_decay: float = setting(0.0, "Decoupled weight decay.", source="RAGEN code: 0.01", ge=0, le=1)
     max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", gt=0)
     mini_batch_trajectories: int = setting(

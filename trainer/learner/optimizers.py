@@ -16,6 +16,8 @@ from trainer.policy.load import ModelError
 
 SAME_STATE = {"adamw_fused": "adamw"}
 """Optimisers that have the same state as another one."""
+BETAS = (0.9, 0.999)
+"""β₁, which is also the momentum of sgd, and β₂. Source: appendix B.2 of the paper."""
 
 
 class CombinedOptimizer:
@@ -62,30 +64,30 @@ def make_optimizer(
     Raises:
         ModelError: a required library is not installed.
     """
-    betas, decay = (settings.beta1, settings.beta2), settings.weight_decay
+    decay = settings.weight_decay
     match settings.name:
         case "adamw":
             on_gpu = all(parameter.is_cuda for parameter in parameters)  # one kernel instead of a dozen
-            return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay, fused=on_gpu or None)
+            return torch.optim.AdamW(parameters, lr=lr, betas=BETAS, weight_decay=decay, fused=on_gpu or None)
         case "adamw_fused":
-            return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay, fused=True)
+            return torch.optim.AdamW(parameters, lr=lr, betas=BETAS, weight_decay=decay, fused=True)
         case "adamw_8bit":
             optimizer: torch.optim.Optimizer = _bitsandbytes().AdamW8bit(
-                parameters, lr=lr, betas=betas, weight_decay=decay
+                parameters, lr=lr, betas=BETAS, weight_decay=decay
             )
             return optimizer
         case "adafactor":
             return torch.optim.Adafactor(parameters, lr=lr, weight_decay=decay)
         case "sgd":
-            return torch.optim.SGD(parameters, lr=lr, momentum=settings.beta1, weight_decay=decay)
+            return torch.optim.SGD(parameters, lr=lr, momentum=BETAS[0], weight_decay=decay)
         case "muon":
             return _muon(settings, lr, parameters, plain)
 
 
 def lr_factor(settings: OptimizerConfig, iteration: int, iterations: int) -> float:
-    """Return the share of the learning rates that an iteration (from 1) uses, 0 to 1; above 0 without `lr_min_ratio`.
+    """Return the share of the learning rates that an iteration (from 1) uses, above 0 and up to 1.
 
-    The warm-up reaches 1 after `lr_warmup` iterations, and the decay would reach its end after the last iteration.
+    The warm-up reaches 1 after `lr_warmup` iterations, and the decay would reach 0 after the last iteration.
     """
     warmup = settings.lr_warmup
     if iteration <= warmup:
@@ -95,10 +97,9 @@ def lr_factor(settings: OptimizerConfig, iteration: int, iterations: int) -> flo
         case "constant":
             return 1.0
         case "linear":
-            remaining = 1 - progress
+            return 1 - progress
         case "cosine":
-            remaining = (1 + math.cos(math.pi * progress)) / 2
-    return settings.lr_min_ratio + (1 - settings.lr_min_ratio) * remaining
+            return (1 + math.cos(math.pi * progress)) / 2
 
 
 def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool]) -> Optimizer:
@@ -109,7 +110,7 @@ def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Paramete
     adamw = torch.optim.AdamW(
         rest or [nn.Parameter(torch.zeros(0))],
         lr=lr,
-        betas=(settings.beta1, settings.beta2),
+        betas=BETAS,
         weight_decay=settings.weight_decay,
     )
     if not matrices:

@@ -258,7 +258,7 @@ def _moments(config: RunConfig, size: tuple[int, ...], width: int, *, plain: boo
         case "adafactor":
             return width * (prod(size[:-1]) + size[-1]) if len(size) > 1 else width * number
         case "sgd":
-            return width * number if config.optimizer.beta1 else 0
+            return width * number
         case "muon" if len(size) == 2 and not plain:
             return width * number
         case _:

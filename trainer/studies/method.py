@@ -145,7 +145,7 @@ def _schedule(config: RunConfig) -> str:
     if config.kind == "sft":
         return text
     if optimizer.lr_schedule != "constant":
-        text = f"{optimizer.lr_schedule} to {f'{optimizer.lr_min_ratio:g} of it' if optimizer.lr_min_ratio else 0}"
+        text = f"{optimizer.lr_schedule} to 0"
     return f"{text}, after {optimizer.lr_warmup} rising iterations" if optimizer.lr_warmup else text
 
 

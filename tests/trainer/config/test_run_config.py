@@ -49,7 +49,7 @@ def test_every_setting_has_a_help_text():
         ({"rollout": {"temperature": 11}}, "rollout.temperature", "must be at most 10"),
         ({"rollout": {"think": "perhaps"}}, "rollout.think", "must be on or off, not 'perhaps'"),
         ({"optimizer": {"policy_lr": "fast"}}, "optimizer.policy_lr", "must be a number, not 'fast'"),
-        ({"optimizer": {"beta1": 1}}, "optimizer.beta1", "must be less than 1"),
+        ({"algorithm": {"clip_low": 1}}, "algorithm.clip_low", "must be less than 1"),
         (
             {"algorithm": {"group_filter": "best"}},
             "algorithm.group_filter",

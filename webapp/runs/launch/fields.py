@@ -34,8 +34,6 @@ LABELS = {
     "aggregation": "loss aggregation",
     "alpha": "α",
     "api_key_env": "API key variable",
-    "beta1": "Adam β₁",
-    "beta2": "Adam β₂",
     "clip_high": "clip high, ε_high",
     "clip_low": "clip low, ε_low",
     "context_turns": "turns in the prompt",
