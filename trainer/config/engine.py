@@ -14,6 +14,8 @@ WEIGHTS_VARIABLE = "ECHOSCOPE_ENGINE_WEIGHTS"
 """Environment variable with the folder for weights between learner and servers; the default is the run's folder."""
 MAX_ROWS = 256
 """Sequences that a vLLM engine or server generates at once; the others queue."""
+EAGER_VARIABLE = "ECHOSCOPE_ENGINE_EAGER"
+"""Environment variable that, if it is 1, switches off compilation and CUDA graphs on a GPU."""
 CPU_CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 """vLLM's environment variable with the GiB of a KV cache on the CPU."""
 
@@ -46,11 +48,6 @@ class EngineConfig(Section):
         ge=1,
         le=64,
     )
-    enforce_eager: bool = setting(
-        False,
-        "Without compilation and CUDA graphs: vLLM starts sooner, and both vLLM and transformers are slower on a GPU. "
-        "Always on for a CPU.",
-    )
 
     @field_validator("urls")
     @classmethod
@@ -72,6 +69,14 @@ class EngineConfig(Section):
                 f'"--tensor-parallel-size {self.tensor_parallel}", and set it to 1'
             )
         return self
+
+    @property
+    def eager(self) -> bool:
+        """True if there is no compilation and no CUDA graph. Raises ValueError unless the variable is 0 or 1."""
+        text = os.environ.get(EAGER_VARIABLE, "").strip()
+        if text not in ("", "0", "1"):
+            raise ValueError(f"{EAGER_VARIABLE} must be 0 or 1, not {text!r}")
+        return text == "1"
 
     @property
     def cpu_cache_bytes(self) -> int:

@@ -227,7 +227,6 @@ _RULES = (
         _is_not("engine.name", "vllm"),
         _using("only the engine “vllm” uses it, not “{}”", "engine.name"),
     ),
-    _Rule(("engine.enforce_eager",), _is("engine.name", "server"), _text("the servers have settings of their own")),
     _Rule(
         ("memory.max_concurrent_trajectories",),
         _is("engine.name", "vllm", "server"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer import timeouts
-from trainer.config.engine import CPU_CACHE_VARIABLE, WEIGHTS_VARIABLE
+from trainer.config.engine import CPU_CACHE_VARIABLE, EAGER_VARIABLE, WEIGHTS_VARIABLE
 from trainer.config.run import RunConfig
 
 
@@ -40,6 +40,7 @@ REMOVED: Mapping[str, str] = {
     "rollout.template_date": "chat templates always write 26 July 2024",
     "engine.weights_dir": f"set the environment variable {WEIGHTS_VARIABLE}",
     "engine.cpu_kv_cache_gib": f"set vLLM's environment variable {CPU_CACHE_VARIABLE}",
+    "engine.enforce_eager": f"set the environment variable {EAGER_VARIABLE} to 1",
     "engine.sleep_between_rollouts": "a vLLM engine always gives the GPU's memory to the learner between rollouts",
     "engine.max_num_seqs": "vLLM generates up to 256 sequences at once",
     **dict.fromkeys(

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tests.trainer import tiny
 from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from trainer.cli.main import parser
-from trainer.config.engine import EngineConfig
+from trainer.config.engine import EAGER_VARIABLE, EngineConfig
 from trainer.config.run import RunConfig
 from trainer.engines.sampler_factory import ENGINES, make_sampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
@@ -74,6 +74,15 @@ def test_lora_ranks_are_rounded_up_to_those_of_vllm():
 
 def test_the_default_engine_is_transformers(policy, chat, tmp_path):
     assert isinstance(make_sampler(RunConfig(), policy, chat.eos_id, tmp_path), TransformersSampler)
+
+
+def test_a_variable_switches_graphs_off(policy, chat, monkeypatch):
+    for value, eager in (("1", True), ("0", False), ("", False)):
+        monkeypatch.setenv(EAGER_VARIABLE, value)
+        assert RunConfig().engine.eager is eager
+    monkeypatch.setenv(EAGER_VARIABLE, "yes")
+    with pytest.raises(ValueError, match="ECHOSCOPE_ENGINE_EAGER must be 0 or 1, not 'yes'"):
+        make_sampler(RunConfig(), policy, chat.eos_id)
 
 
 def test_the_setting_offers_exactly_the_registered_engines():

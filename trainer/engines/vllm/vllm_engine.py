@@ -86,7 +86,7 @@ class VllmEngine:
             "max_num_seqs": MAX_ROWS,
             "enable_prefix_caching": True,
             "logprobs_mode": logprobs_mode(self.config.rollout),
-            "enforce_eager": engine.enforce_eager or not self.on_gpu,
+            "enforce_eager": engine.eager or not self.on_gpu,
             "disable_log_stats": True,
             "seed": 0,
         }
