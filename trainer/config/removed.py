@@ -15,6 +15,7 @@ def _limit(timeout: timeouts.Timeout) -> str:
 
 
 _RECIPE = "the recipe of a warm-up belongs to its course (COURSES in trainer/imitation/courses.py)"
+_PRICES = ("prompt_price_per_million", "completion_price_per_million")
 REMOVED: Mapping[str, str] = {
     **dict.fromkeys(
         (
@@ -65,6 +66,10 @@ REMOVED: Mapping[str, str] = {
         ("hosted.unsupported_params", "hosted.max_tokens_param"),
         "what an endpoint rejects is no longer sent to it",
     ),
+    **dict.fromkeys(
+        (f"hosted.{name}" for name in _PRICES),
+        "hosted.price_per_million lists the prices of prompt and completion tokens",
+    ),
     "parallel.timeout": _limit(timeouts.LEARNER_EXCHANGE),
     "cluster.rollout_cpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",
     "cluster.rollout_gpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",
@@ -82,13 +87,20 @@ def removal_text(name: str) -> str | None:
 
 
 def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored configuration without settings that were removed later."""
-    return {
+    """Return a stored configuration without settings that were removed later.
+
+    A run with a limit of its cost needs the prices that it was stored with: they move into the setting that has both.
+    """
+    result: dict[str, Any] = {
         section: {name: inner for name, inner in value.items() if f"{section}.{name}" not in REMOVED}
         if isinstance(value, Mapping)
         else value
         for section, value in stored.items()
     }
+    hosted = stored.get("hosted")
+    if isinstance(hosted, Mapping) and any(prices := [hosted.get(name) or 0.0 for name in _PRICES]):
+        result["hosted"]["price_per_million"] = prices
+    return result
 
 
 def stored_config(stored: Mapping[str, Any]) -> RunConfig:
