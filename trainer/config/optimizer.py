@@ -7,7 +7,6 @@ from typing import Literal
 from trainer.config.base import Section, setting
 
 OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd", "muon"]
-Variant = Literal["separate", "packed", "flex", "compiled", "half_steps"]
 LrSchedule = Literal["constant", "linear", "cosine"]
 
 
@@ -51,46 +50,12 @@ class OptimizerConfig(Section):
         ge=64,
         le=10_000_000,
     )
-    implementation: list[Variant] = setting(
-        [],
-        "Variants for tests and measurements; usually none. separate: prefixes that rows of a micro-batch share are "
-        "computed once for each row; packed: rows are concatenated even where they share none; flex: one "
-        "FlexAttention kernel for all packed rows; compiled: norms and MLPs are compiled in the first update (GPU); "
-        "half_steps: with policy.dtype bfloat16, steps are taken without a float32 copy of the weights and lost below "
-        "its resolution.",
-        added=True,
-    )
     critic_warmup: int = setting(0, "First iterations that train only the critic.", unit="iterations", ge=0)
     gradient_checkpointing: bool = setting(
         False,
         "Store only the input of each layer and recompute activations in the backward pass: much less memory, about a "
         "third more time, the same gradients.",
     )
-
-    @property
-    def prefix_sharing(self) -> bool:
-        """True if prefixes shared by rows of a micro-batch are computed once; the result is the same up to rounding."""
-        return "separate" not in self.implementation
-
-    @property
-    def packing(self) -> bool:
-        """True if all rows of a micro-batch are concatenated, so that only attention pads them."""
-        return "packed" in self.implementation
-
-    @property
-    def flex_attention(self) -> bool:
-        """True if packed rows use one FlexAttention kernel instead of a call of PyTorch's attention for each length."""
-        return "flex" in self.implementation
-
-    @property
-    def compile_layers(self) -> bool:
-        """True if norms and MLPs of the decoder layers are compiled for the update."""
-        return "compiled" in self.implementation
-
-    @property
-    def master_weights(self) -> bool:
-        """True if gradients and steps use float32 copies of half-precision weights."""
-        return "half_steps" not in self.implementation
 
 
 class LoraConfig(Section):

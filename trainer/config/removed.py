@@ -8,6 +8,7 @@ from typing import Any
 from trainer import timeouts
 from trainer.config.engine import CPU_CACHE_VARIABLE, EAGER_VARIABLE, WEIGHTS_VARIABLE
 from trainer.config.run import RunConfig
+from trainer.config.update_variants import VARIANTS_VARIABLE
 
 
 def _limit(timeout: timeouts.Timeout) -> str:
@@ -51,8 +52,9 @@ REMOVED: Mapping[str, str] = {
             "optimizer.packed_attention",
             "optimizer.compile_layers",
             "optimizer.master_weights",
+            "optimizer.implementation",
         ),
-        "the trainer chooses; optimizer.implementation forces a variant",
+        f"the trainer chooses; the environment variable {VARIANTS_VARIABLE} forces a variant",
     ),
     "optimizer.beta1": "Adam's β₁ and the momentum of sgd are 0.9",
     "optimizer.beta2": "Adam's β₂ is 0.999",

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer.config.run import RunConfig
+from trainer.config.update_variants import update_variants
 from trainer.diagnostics.compute import mismatch_metrics
 from trainer.distributed import fsdp
 from trainer.distributed.group import ProcessGroup, SingleProcess
@@ -63,12 +64,12 @@ class Learner:
         self.device = policy.model.device
         self.adapted = config.lora.rank > 0
         settings = config.optimizer
-        flex = settings.flex_attention
+        variants = update_variants()
         self.shares_prompts = attention.prepare_models(
             [member.model for member in (policy, reference) if member is not None],
-            required=settings.packing,
-            optional=settings.prefix_sharing,
-            flex=flex,
+            required=variants.packing,
+            optional=variants.prefix_sharing,
+            flex=variants.flex_attention,
         )
         self.critic = Critic(policy.model, shared=self.adapted) if config.algorithm.needs_critic else None
         if self.adapted:
@@ -78,7 +79,7 @@ class Learner:
             self.trainable[CRITIC] = trainable_critic(self.critic, settings, self.group)
         limit = token_limit(settings.micro_batch_tokens, self.device)
         self.oom_retry = OomRetry(limit, enabled=not self.group.sharded)
-        self.planner = Planner(self.shares_prompts, settings.packing, self.group, self.device, flex)
+        self.planner = Planner(self.shares_prompts, variants.packing, self.group, self.device, variants.flex_attention)
         self.meter = UpdateMeter()
         self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry, self.meter)
         self.advantages: Tensor | None = None

@@ -20,6 +20,7 @@ from trainer.config.engine import EAGER_VARIABLE, WEIGHTS_VARIABLE
 from trainer.config.hosted import HostedConfig
 from trainer.config.removed import without_removed
 from trainer.config.resources import RAY_ADDRESS_VARIABLE
+from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.timeouts import TIMEOUT_PREFIX
 from webapp.worker.ray_cluster import RAY_PREFIX
 
@@ -31,6 +32,7 @@ NAMES = frozenset(
         "ECHOSCOPE_COMMIT",
         "ECHOSCOPE_MODELS",
         EAGER_VARIABLE,
+        VARIANTS_VARIABLE,
         WEIGHTS_VARIABLE,
         "CC",
         "CXX",  # Triton compiles kernels
