@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -14,6 +16,7 @@ from bench.lib.recorded_dialogues import GROUP, Dialogue, even, ragged
 from bench.lib.workers.our_worker import NEVER, OurWorker, batch
 from bench.lib.workers.our_worker import settings as run_settings
 from trainer.config.run import PolicyConfig, RunConfig
+from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.diagnostics.compute import mismatch_metrics
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.decode_steps import DecodeMode, default_mode
@@ -31,17 +34,17 @@ def agreement(settings: Settings, recorder: Recorder) -> None:
     """Compare log-probabilities and an SGD step of the pocket policy here and on the CPU, with every attention."""
     dialogues = ragged(ROWS, 160, 48, VOCABULARY, TURNS)
     logprobs, step = _pocket("cpu", "float32", {}, dialogues)
-    cases: dict[str, tuple[str, dict[str, object]]] = {
-        "float32, prefixes shared": ("float32", {}),
-        "float32, padded rows": ("float32", {"implementation": ["separate"]}),
-        "float32, FlexAttention": ("float32", {"implementation": ["flex"]}),
-        "float32, gradient checkpointing": ("float32", {"gradient_checkpointing": True}),
-        "bfloat16 with float32 masters": ("bfloat16", {}),
+    cases: dict[str, tuple[str, dict[str, object], str]] = {
+        "float32, prefixes shared": ("float32", {}, ""),
+        "float32, padded rows": ("float32", {}, "separate"),
+        "float32, FlexAttention": ("float32", {}, "flex"),
+        "float32, gradient checkpointing": ("float32", {"gradient_checkpointing": True}, ""),
+        "bfloat16 with float32 masters": ("bfloat16", {}, ""),
     }
     if settings.device == "cuda":
-        cases["float32, compiled layers"] = ("float32", {"implementation": ["compiled"]})
-    for name, (dtype, optimizer) in cases.items():
-        with recorder.attempt(name):
+        cases["float32, compiled layers"] = ("float32", {}, "compiled")
+    for name, (dtype, optimizer, variants) in cases.items():
+        with recorder.attempt(name), patch.dict(os.environ, {VARIANTS_VARIABLE: variants}):
             other, moved = _pocket(settings.device, dtype, optimizer, dialogues)
             difference = (other - logprobs).abs()
             recorder.add(

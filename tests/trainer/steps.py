@@ -6,15 +6,28 @@ of the gradient, so where a gradient is nearly zero such a bit decides: compare 
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
 import torch
 from torch import Tensor
 
+from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.learner.learner import Learner
 
 Weights = dict[tuple[str, str], Tensor]
 
 SGD = {"name": "sgd", "policy_lr": 1.0, "critic_lr": 1.0}
 """Settings of an optimiser whose step is the gradient."""
+
+
+@contextmanager
+def variants(*names: str) -> Iterator[None]:
+    """Learners made inside the block compute their updates in these variants."""
+    with patch.dict(os.environ, {VARIANTS_VARIABLE: ",".join(names)}):
+        yield
 
 
 def stepped_on(learner: Learner) -> Weights:

@@ -42,8 +42,7 @@ def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any)
         "model": MODEL,
         "api_key_env": VARIABLE,
         "prefill": True,
-        "prompt_price_per_million": 1.0,
-        "completion_price_per_million": 2.0,
+        "price_per_million": [1.0, 2.0],
     }
     data: dict[str, Any] = {
         "kind": "evaluate",

@@ -24,6 +24,7 @@ from trainer import timeouts
 from trainer.cluster.actor_description import ActorDescription
 from trainer.cluster.transfer import PackedWeights, PolicyFiles
 from trainer.config.run import RunConfig
+from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.distributed.collectives import RankGroup
 from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.journal.protocol import LEARNER_STATE
@@ -76,9 +77,11 @@ class LearnerActor:
     Args:
         config: the run's settings.
         rank, size: among the run's learners.
+        variants: `ECHOSCOPE_UPDATE_VARIANTS` of the run's process, which a node of a cluster does not have.
     """
 
-    def __init__(self, config: RunConfig, rank: int, size: int) -> None:
+    def __init__(self, config: RunConfig, rank: int, size: int, variants: str) -> None:
+        os.environ[VARIANTS_VARIABLE] = variants
         self.config, self.rank, self.size = config, rank, size
         self.group: ProcessGroup = SingleProcess()
         self._messages: SimpleQueue[UpdateReport | str | None] = SimpleQueue()
@@ -184,10 +187,10 @@ class LearnerActor:
         scores = self.learner.cross_scores(*arguments)
         return None if self.rank else scores
 
-    def imitate(self, batch: Any, seed: int, lr_factor: float) -> dict[str, float]:
+    def imitate(self, batch: Any, lr_factor: float) -> dict[str, float]:
         """See `Imitator.imitate`."""
         assert isinstance(self.learner, Imitator)
-        return self.learner.imitate(batch, seed, lr_factor)
+        return self.learner.imitate(batch, lr_factor)
 
     def measure(self, batch: Any) -> dict[str, float]:
         """See `Imitator.measure`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from trainer.cluster.errors import ClusterError, LearnerLostError
 from trainer.cluster.learner_actor import LearnerActor, LearnerReport, UpdateResult
 from trainer.cluster.transfer import PackedWeights
 from trainer.config.run import RunConfig
+from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.distributed.group import check_sharding
 from trainer.journal.protocol import LEARNER_STATE
 from trainer.learner.update_meter import UpdateReport
@@ -83,7 +85,7 @@ class RayLearnerGroup:
                 max_concurrency=_THREADS,
                 max_restarts=0,
                 scheduling_strategy=connection.placement.strategy(first + rank),
-            ).remote(settings, rank, len(bundles))
+            ).remote(settings, rank, len(bundles), os.environ.get(VARIANTS_VARIABLE, ""))
             for rank, bundle in enumerate(bundles)
         ]
         self._descriptions: list[ActorDescription] = []
@@ -108,8 +110,8 @@ class RayLearnerGroup:
         scores: Tensor = self._on_all_ranks("cross_scores", prompts, thoughts, before, after)
         return scores
 
-    def imitate(self, batch: Batch, seed: int, lr_factor: float, /) -> dict[str, float]:
-        metrics: dict[str, float] = self._on_all_ranks("imitate", ray.put(batch), seed, lr_factor)
+    def imitate(self, batch: Batch, lr_factor: float, /) -> dict[str, float]:
+        metrics: dict[str, float] = self._on_all_ranks("imitate", ray.put(batch), lr_factor)
         self.version += 1
         return metrics
 

@@ -9,12 +9,14 @@ from pydantic import field_validator, model_validator
 
 from envs.text_roles import TextRole
 from trainer.config.base import Section, TextList, base_url, setting
-from trainer.config.conditions import HOSTED_ANSWERS, NoEffect, is_none_of, is_one_of
+from trainer.config.conditions import HOSTED_ANSWERS, NoEffect, is_none_of
 
 WEIGHTS_VARIABLE = "ECHOSCOPE_ENGINE_WEIGHTS"
 """Environment variable with the folder for weights between learner and servers; the default is the run's folder."""
 MAX_ROWS = 256
 """Sequences that a vLLM engine or server generates at once; the others queue."""
+EAGER_VARIABLE = "ECHOSCOPE_ENGINE_EAGER"
+"""Environment variable that, if it is 1, switches off compilation and CUDA graphs on a GPU."""
 CPU_CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 """vLLM's environment variable with the GiB of a KV cache on the CPU."""
 
@@ -33,9 +35,6 @@ class EngineConfig(Section):
             (is_none_of("engine.name", ("vllm",)),),
             "only the engine “vllm” uses it, not “{engine.name}”",
             ("gpu_memory_utilization", "tensor_parallel"),
-        ),
-        NoEffect(
-            (is_one_of("engine.name", ("server",)),), "the servers have settings of their own", ("enforce_eager",)
         ),
     )
 
@@ -64,11 +63,6 @@ class EngineConfig(Section):
         ge=1,
         le=64,
     )
-    enforce_eager: bool = setting(
-        False,
-        "Without compilation and CUDA graphs: vLLM starts sooner, and both vLLM and transformers are slower on a GPU. "
-        "Always on for a CPU.",
-    )
 
     @field_validator("urls")
     @classmethod
@@ -90,6 +84,14 @@ class EngineConfig(Section):
                 f'"--tensor-parallel-size {self.tensor_parallel}", and set it to 1'
             )
         return self
+
+    @property
+    def eager(self) -> bool:
+        """True if there is no compilation and no CUDA graph. Raises ValueError unless the variable is 0 or 1."""
+        text = os.environ.get(EAGER_VARIABLE, "").strip()
+        if text not in ("", "0", "1"):
+            raise ValueError(f"{EAGER_VARIABLE} must be 0 or 1, not {text!r}")
+        return text == "1"
 
     @property
     def cpu_cache_bytes(self) -> int:

@@ -18,6 +18,8 @@ RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_co
 """Fields of a request that `hosted.extra_body` may not set."""
 MAX_EXTRA_FIELDS, MAX_EXTRA_BYTES = 20, 4096
 """Limits of `hosted.extra_body`, as JSON."""
+MAX_PRICE = 1_000_000
+"""Maximum of each of the prices."""
 DECISIVE = ("url", "model", "prefill", "extra_body")
 """Settings that may affect the result of an evaluation; the others affect only cost and speed."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -50,12 +52,13 @@ class HostedConfig(Section):
         {},
         "Further fields of each request, as in reasoning_effort=low, top_k=40; at most 20, and 4 KiB as JSON.",
     )
-    prompt_price_per_million: float = setting(0.0, "Price of a million prompt tokens; 0 = unknown.", ge=0, le=1e6)
-    completion_price_per_million: float = setting(
-        0.0, "Price of a million completion tokens; 0 = unknown.", ge=0, le=1e6
+    price_per_million: list[float] = setting(
+        [],
+        "Prices of a million prompt tokens and of a million completion tokens, as in 0.15, 0.6; empty = unknown.",
+        added=True,
     )
     max_cost: float = setting(
-        0.0, "Maximum cost of the run, in the unit of the prices; 0 = no limit. Needs a price.", ge=0, le=1e9
+        0.0, "Maximum cost of the run, in the unit of the prices; 0 = no limit. Needs prices.", ge=0, le=1e9
     )
 
     @field_validator("url")
@@ -99,17 +102,30 @@ class HostedConfig(Section):
             raise ValueError(f"has {size:,} bytes as JSON; at most {MAX_EXTRA_BYTES:,} are sent with each request")
         return fields
 
+    @field_validator("price_per_million")
+    @classmethod
+    def check_prices(cls, value: list[float]) -> list[float]:
+        """Require two prices, or none."""
+        if value and not (len(value) == 2 and all(0 <= price <= MAX_PRICE for price in value)):
+            raise ValueError(
+                f"must be two numbers from 0 to {MAX_PRICE:,}, the prices of prompt and completion tokens, or empty"
+            )
+        return value
+
     @model_validator(mode="after")
     def check_model_and_prices(self) -> Self:
-        """Require a model for an endpoint, and a price for a cost limit."""
+        """Require a model for an endpoint, and prices for a cost limit."""
         if self.url and not self.model.strip():
             raise ValueError("hosted.model is missing: name the model to request from hosted.url")
-        if self.max_cost and not (self.prompt_price_per_million or self.completion_price_per_million):
-            raise ValueError(
-                "hosted.max_cost needs prices: set hosted.prompt_price_per_million and "
-                "hosted.completion_price_per_million"
-            )
+        if self.max_cost and not any(self.prices):
+            raise ValueError("hosted.max_cost needs prices: set hosted.price_per_million")
         return self
+
+    @property
+    def prices(self) -> tuple[float, float]:
+        """Prices of a million prompt tokens and of a million completion tokens; 0 = unknown."""
+        prompt, completion = self.price_per_million or (0.0, 0.0)
+        return prompt, completion
 
     @property
     def host(self) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import field_validator
-
-from envs.text_roles import TextRole
 from trainer.config.algorithm import without_critic
-from trainer.config.base import Section, TextList, setting
+from trainer.config.base import Section, setting
 from trainer.config.conditions import EVALUATES, NOTHING_TRAINED, ONLY_TRAINING, TRAINS_NOT, NoEffect, is_zero
 
 OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd", "muon"]
-Variant = Literal["separate", "packed", "flex", "compiled", "half_steps"]
 LrSchedule = Literal["constant", "linear", "cosine"]
 
 
@@ -34,7 +30,7 @@ class OptimizerConfig(Section):
     name: OptimizerName = setting(
         "adamw",
         "adamw (one kernel on a GPU); adamw_fused (one kernel on every device); adamw_8bit (moments in a quarter of "
-        "the memory, needs bitsandbytes); adafactor (almost no memory); sgd (with β₁ as momentum); muon (matrices by "
+        "the memory, needs bitsandbytes); adafactor (almost no memory); sgd (with momentum 0.9); muon (matrices by "
         "orthogonalised momentum, the rest by adamw).",
         source="paper: Adam",
     )
@@ -51,8 +47,6 @@ class OptimizerConfig(Section):
         0, "First iterations over which the learning rates rise linearly.", unit="iterations", ge=0, added=True
     )
     lr_min_ratio: float = setting(0.0, "Where a decay ends, as a share of the learning rate.", ge=0, le=1, added=True)
-    beta1: float = setting(0.9, "Adam β₁.", source="paper: 0.9", ge=0, lt=1)
-    beta2: float = setting(0.999, "Adam β₂.", source="paper: 0.999", ge=0, lt=1)
     weight_decay: float = setting(0.0, "Decoupled weight decay.", source="RAGEN code: 0.01", ge=0, le=1)
     max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", gt=0)
     mini_batch_trajectories: int = setting(
@@ -71,15 +65,6 @@ class OptimizerConfig(Section):
         ge=64,
         le=10_000_000,
     )
-    implementation: list[Variant] = setting(
-        [],
-        "Variants for tests and measurements; usually none. separate: prefixes that rows of a micro-batch share are "
-        "computed once for each row; packed: rows are concatenated even where they share none; flex: one "
-        "FlexAttention kernel for all packed rows; compiled: norms and MLPs are compiled in the first update (GPU); "
-        "half_steps: with policy.dtype bfloat16, steps are taken without a float32 copy of the weights and lost below "
-        "its resolution.",
-        added=True,
-    )
     critic_warmup: int = setting(0, "First iterations that train only the critic.", unit="iterations", ge=0)
     gradient_checkpointing: bool = setting(
         False,
@@ -87,34 +72,9 @@ class OptimizerConfig(Section):
         "third more time, the same gradients.",
     )
 
-    @property
-    def prefix_sharing(self) -> bool:
-        """True if prefixes shared by rows of a micro-batch are computed once; the result is the same up to rounding."""
-        return "separate" not in self.implementation
-
-    @property
-    def packing(self) -> bool:
-        """True if all rows of a micro-batch are concatenated, so that only attention pads them."""
-        return "packed" in self.implementation
-
-    @property
-    def flex_attention(self) -> bool:
-        """True if packed rows use one FlexAttention kernel instead of a call of PyTorch's attention for each length."""
-        return "flex" in self.implementation
-
-    @property
-    def compile_layers(self) -> bool:
-        """True if norms and MLPs of the decoder layers are compiled for the update."""
-        return "compiled" in self.implementation
-
-    @property
-    def master_weights(self) -> bool:
-        """True if gradients and steps use float32 copies of half-precision weights."""
-        return "half_steps" not in self.implementation
-
 
 class LoraConfig(Section):
-    """Training of small adapters (LoRA) instead of all weights: about half the memory."""
+    """Training of small adapters (LoRA) of all linear layers instead of all weights: about half the memory."""
 
     no_effect = (
         NoEffect((EVALUATES,), NOTHING_TRAINED),
@@ -136,19 +96,3 @@ class LoraConfig(Section):
         gt=0,
         le=10_000,
     )
-    dropout: float = setting(0.0, "Dropout on the input of an adapter during training.", ge=0, lt=1)
-    targets: Annotated[TextList, TextRole.PLAIN] = setting(
-        ["all-linear"],
-        "Layers that get an adapter: all-linear, or layer names such as q_proj, v_proj.",
-        source="paper, appendix D: all linear layers",
-    )
-
-    @field_validator("targets")
-    @classmethod
-    def check_targets(cls, value: list[str]) -> list[str]:
-        """Require at least one name; all-linear must be the only one."""
-        if not value or not all(value):
-            raise ValueError("name at least one layer, or all-linear")
-        if "all-linear" in value and len(value) > 1:
-            raise ValueError("all-linear must stand alone: it includes every other name")
-        return value

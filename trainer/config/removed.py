@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer import timeouts
-from trainer.config.engine import CPU_CACHE_VARIABLE, WEIGHTS_VARIABLE
+from trainer.config.engine import CPU_CACHE_VARIABLE, EAGER_VARIABLE, WEIGHTS_VARIABLE
 from trainer.config.resources import RAY_ADDRESS_VARIABLE
 from trainer.config.run import RunConfig
+from trainer.config.update_variants import VARIANTS_VARIABLE
 
 
 def _limit(timeout: timeouts.Timeout) -> str:
@@ -16,6 +17,7 @@ def _limit(timeout: timeouts.Timeout) -> str:
 
 
 _RECIPE = "the recipe of a warm-up belongs to its course (COURSES in trainer/imitation/courses.py)"
+_PRICES = ("prompt_price_per_million", "completion_price_per_million")
 REMOVED: Mapping[str, str] = {
     **dict.fromkeys(
         (
@@ -34,8 +36,14 @@ REMOVED: Mapping[str, str] = {
     "environment.step_timeout": _limit(timeouts.ENVIRONMENT_STEP),
     "environment.start_timeout": _limit(timeouts.ENVIRONMENT_START),
     "engine.server_timeout": _limit(timeouts.ENGINE_SERVER),
+    **dict.fromkeys(
+        ("rollout.top_k", "rollout.min_p"),
+        "rollout.top_p excludes unlikely tokens; a hosted model may get further filters in hosted.extra_body",
+    ),
+    "rollout.template_date": "chat templates always write 26 July 2024",
     "engine.weights_dir": f"set the environment variable {WEIGHTS_VARIABLE}",
     "engine.cpu_kv_cache_gib": f"set vLLM's environment variable {CPU_CACHE_VARIABLE}",
+    "engine.enforce_eager": f"set the environment variable {EAGER_VARIABLE} to 1",
     "engine.sleep_between_rollouts": "a vLLM engine always gives the GPU's memory to the learner between rollouts",
     "engine.max_num_seqs": "vLLM generates up to 256 sequences at once",
     **dict.fromkeys(
@@ -45,15 +53,24 @@ REMOVED: Mapping[str, str] = {
             "optimizer.packed_attention",
             "optimizer.compile_layers",
             "optimizer.master_weights",
+            "optimizer.implementation",
         ),
-        "the trainer chooses; optimizer.implementation forces a variant",
+        f"the trainer chooses; the environment variable {VARIANTS_VARIABLE} forces a variant",
     ),
+    "optimizer.beta1": "Adam's β₁ and the momentum of sgd are 0.9",
+    "optimizer.beta2": "Adam's β₂ is 0.999",
+    "lora.dropout": "adapters are trained without dropout",
+    "lora.targets": "all linear layers get adapters",
     "hosted.timeout": _limit(timeouts.HOSTED_REQUEST),
     "hosted.max_backoff": _limit(timeouts.HOSTED_WAIT),
     "hosted.retries": "a request is repeated up to six times",
     **dict.fromkeys(
         ("hosted.unsupported_params", "hosted.max_tokens_param"),
         "what an endpoint rejects is no longer sent to it",
+    ),
+    **dict.fromkeys(
+        (f"hosted.{name}" for name in _PRICES),
+        "hosted.price_per_million lists the prices of prompt and completion tokens",
     ),
     "parallel.timeout": _limit(timeouts.LEARNER_EXCHANGE),
     "cluster.rollout_cpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",
@@ -78,13 +95,20 @@ def removal_text(name: str) -> str | None:
 
 
 def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored configuration without settings that were removed later."""
-    return {
+    """Return a stored configuration without settings that were removed later.
+
+    A run with a limit of its cost needs the prices that it was stored with: they move into the setting that has both.
+    """
+    result: dict[str, Any] = {
         section: {name: inner for name, inner in value.items() if f"{section}.{name}" not in REMOVED}
         if isinstance(value, Mapping)
         else value
         for section, value in stored.items()
     }
+    hosted = stored.get("hosted")
+    if isinstance(hosted, Mapping) and any(prices := [hosted.get(name) or 0.0 for name in _PRICES]):
+        result["hosted"]["price_per_million"] = prices
+    return result
 
 
 def stored_config(stored: Mapping[str, Any]) -> RunConfig:

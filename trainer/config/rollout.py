@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from datetime import date
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -20,8 +19,6 @@ SYSTEM = "You solve tasks step by step."
 """Default system message; the pocket policy is warmed up with it."""
 MAX_SYSTEM = 4000
 """Maximum number of characters in a system message."""
-TEMPLATE_DATE = "2024-07-26"
-"""Default date of chat templates: Llama 3's default."""
 RESERVED_KWARGS = frozenset(
     {
         "add_generation_prompt",
@@ -55,7 +52,7 @@ class RolloutConfig(Section):
         NoEffect(
             (TRAINS_NOT,),
             ONLY_TRAINING,
-            ("groups", "group_size", "temperature", "top_p", "top_k", "min_p", "max_staleness"),
+            ("groups", "group_size", "temperature", "top_p", "max_staleness"),
         ),
     )
 
@@ -92,13 +89,6 @@ class RolloutConfig(Section):
     top_p: float = setting(
         1.0, "Nucleus sampling: probability mass to sample from; below 1 biases the importance ratio.", gt=0, le=1
     )
-    top_k: int = setting(0, "Sample from the k likeliest tokens; 0 = all. Above 0 biases the importance ratio.", ge=0)
-    min_p: float = setting(
-        0.0,
-        "Minimum probability of a token, relative to the likeliest; above 0 biases the importance ratio.",
-        ge=0,
-        lt=1,
-    )
     think: bool = setting(True, "Prompt for a thought before the answer.", source="paper: on")
     format_line: Literal["auto", "placeholders", "words", "example", "paper"] = setting(
         "auto",
@@ -127,12 +117,6 @@ class RolloutConfig(Section):
     chat_template_kwargs: Annotated[dict[str, Any], TextRole.PLAIN] = setting(
         {},
         "Variables of the model's chat template, as in enable_thinking=false (Qwen3).",
-        added=True,
-    )
-    template_date: Annotated[str, TextRole.PLAIN] = setting(
-        TEMPLATE_DATE,
-        "Date that chat templates with one write into the prompt (Llama 3, SmolLM3), as YYYY-MM-DD. It is the same on "
-        "every day, so that a run continued tomorrow reads the same prompt.",
         added=True,
     )
     tool_calls: Literal[CallFormat, "auto", "native"] = setting(
@@ -218,25 +202,15 @@ class RolloutConfig(Section):
                 raise ValueError(f"{name} must be a number, a text, true or false, not {given!r}")
         return value
 
-    @field_validator("template_date", mode="before")
-    @classmethod
-    def check_date(cls, value: object) -> str:
-        """Require a calendar date, as text or as YAML reads one without quotes."""
-        try:
-            return date.fromisoformat(str(value)).isoformat()
-        except ValueError:
-            raise ValueError(f"must be a date such as {TEMPLATE_DATE}, not {value!r}") from None
-
     @property
     def trajectories(self) -> int:
         """Trajectories per iteration."""
         return self.groups * self.group_size
 
     @property
-    def biased(self) -> list[str]:
-        """Active settings that exclude tokens from sampling and thereby bias the importance ratio."""
-        active = {"top_p": self.top_p < 1, "top_k": self.top_k > 0, "min_p": self.min_p > 0}
-        return [f"rollout.{name}" for name, on in active.items() if on]
+    def biased(self) -> bool:
+        """True if tokens are excluded from sampling, which biases the importance ratio."""
+        return self.top_p < 1
 
 
 _SWITCHES = {"true": True, "on": True, "false": False, "off": False, "": False}

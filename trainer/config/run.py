@@ -324,8 +324,8 @@ class RunConfig(Section):
             )
         if self.engine.foreign and self.rollout.biased and self.rollout.temperature != 1:
             raise ValueError(
-                f"vLLM reports no log-probabilities with the temperature but without the token filters applied: with "
-                f"{self.rollout.biased[0]} set, rollout.temperature must be 1 or engine.name 'transformers'"
+                "vLLM reports no log-probabilities with the temperature but without the token filter applied: with "
+                "rollout.top_p below 1, rollout.temperature must be 1 or engine.name 'transformers'"
             )
 
     def _check_actors(self) -> None:

@@ -16,14 +16,12 @@ from trainer.engines.stop_text import StopText
 class SamplingParams:
     """Sampling settings. `temperature` 0 is greedy decoding.
 
-    `top_k` 0, `top_p` 1 and `min_p` 0 are off; a token must pass all active filters. `stop` ends responses after a
-    text; an engine that ignores it samples on to the end token.
+    `top_p` 1 excludes no token. `stop` ends responses after a text; an engine that ignores it samples on to the end
+    token.
     """
 
     temperature: float = 1.0
     top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
     max_tokens: int = 96
     stop: StopText | None = None
 

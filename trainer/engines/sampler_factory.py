@@ -20,7 +20,7 @@ Loader = Callable[[RunConfig, Policy, int, Path | None], Sampler]
 
 
 def _transformers(config: RunConfig, policy: Policy, eos_id: int, folder: Path | None) -> Sampler:
-    decoding: DecodeMode | None = "ragged" if config.engine.enforce_eager else None
+    decoding: DecodeMode | None = "ragged" if config.engine.eager else None
     return TransformersSampler(policy.model, eos_id, policy.pad_id, decoding=decoding)
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer.config.run import RunConfig
+from trainer.config.update_variants import update_variants
 from trainer.diagnostics.compute import mismatch_metrics
 from trainer.distributed import fsdp
 from trainer.distributed.group import ProcessGroup, SingleProcess
@@ -63,12 +64,12 @@ class Learner:
         self.device = policy.model.device
         self.adapted = config.lora.rank > 0
         settings = config.optimizer
-        flex = settings.flex_attention
+        variants = update_variants()
         self.shares_prompts = attention.prepare_models(
             [member.model for member in (policy, reference) if member is not None],
-            required=settings.packing,
-            optional=settings.prefix_sharing,
-            flex=flex,
+            required=variants.packing,
+            optional=variants.prefix_sharing,
+            flex=variants.flex_attention,
         )
         self.critic = Critic(policy.model, shared=self.adapted) if config.algorithm.needs_critic else None
         if self.adapted:
@@ -78,7 +79,7 @@ class Learner:
             self.trainable[CRITIC] = trainable_critic(self.critic, settings, self.group)
         limit = token_limit(settings.micro_batch_tokens, self.device)
         self.oom_retry = OomRetry(limit, enabled=not self.group.sharded)
-        self.planner = Planner(self.shares_prompts, settings.packing, self.group, self.device, flex)
+        self.planner = Planner(self.shares_prompts, variants.packing, self.group, self.device, variants.flex_attention)
         self.meter = UpdateMeter()
         self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry, self.meter)
         self.advantages: Tensor | None = None
@@ -113,12 +114,12 @@ class Learner:
         scores = self.scorer.score_batch(self.planner.plan(batch), metrics)
         self.advantages, tensors = estimate_update(batch, scores, self.config.algorithm, metrics)
         first = True
-        for steps in plan_passes(batch, self.config, iteration, self.group.rank):
-            plans = [self.planner.plan(batch.select(step.rows)) for step in steps]
+        for steps in plan_passes(batch, self.config, iteration):
+            plans = [self.planner.plan(batch.select(rows)) for rows in steps]
             self.meter.begin_pass(plans)
-            for plan, (rows, seed) in zip(plans, steps, strict=True):
+            for plan, rows in zip(plans, steps, strict=True):
                 losses = StepLosses(self.config, plan.batch, tensors.select(rows, batch.mask.shape[1]))
-                self._step(plan, losses, seed, metrics, iteration=iteration, first=first)
+                self._step(plan, losses, metrics, iteration=iteration, first=first)
                 first = False
         self.trainable[POLICY].weights.finish()
         self.version += 1
@@ -132,14 +133,14 @@ class Learner:
         return STEP_COST * (self._trains_policy(iteration) + (self.critic is not None))
 
     def _step(
-        self, plan: MicroBatchPlan, losses: StepLosses, seed: int, metrics: StepMetrics, *, iteration: int, first: bool
+        self, plan: MicroBatchPlan, losses: StepLosses, metrics: StepMetrics, *, iteration: int, first: bool
     ) -> None:
-        """Take one optimiser step of policy and critic; the seed is for the adapters' dropout."""
+        """Take one optimiser step of policy and critic."""
         batch, trains_policy = plan.batch, self._trains_policy(iteration)
         every = self.config.diagnostics.gradient_terms_every
         if first and trains_policy and self.group.rank == 0 and every and iteration % every == 0:
-            self._measure_gradient_terms(batch, losses, seed, metrics)
-        phase = partial(self._gradients, plan, losses, seed, iteration)
+            self._measure_gradient_terms(batch, losses, metrics)
+        phase = partial(self._gradients, plan, losses, iteration)
         gradients = self.oom_retry.run(phase)
         sums = self.group.sum_by_name(gradients.sums)
         if first and trains_policy:
@@ -151,30 +152,25 @@ class Learner:
             self.trainable[CRITIC].step(self.group, "value/grad_norm", sums)
         metrics.add(sums)
 
-    def _gradients(
-        self, plan: MicroBatchPlan, losses: StepLosses, seed: int, iteration: int, tokens: int
-    ) -> StepGradients:
+    def _gradients(self, plan: MicroBatchPlan, losses: StepLosses, iteration: int, tokens: int) -> StepGradients:
         """Compute this process's share of a step's gradients from scratch."""
         self.zero_grad()
-        models = [self.policy.model] if self.critic is None else [self.policy.model, self.critic]
-        with lora_adapters.seeded_dropout(seed, *models):
-            network = self.network if self._trains_policy(iteration) else None
-            micro_batches = self.meter.watch(plan, tokens, "step", self._step_cost(iteration))
-            return losses.backward(micro_batches, network, self.critic)
+        network = self.network if self._trains_policy(iteration) else None
+        micro_batches = self.meter.watch(plan, tokens, "step", self._step_cost(iteration))
+        return losses.backward(micro_batches, network, self.critic)
 
     def zero_grad(self) -> None:
         """Drop accumulated gradients."""
         for part in self.trainable.values():
             part.zero_grad()
 
-    def _measure_gradient_terms(self, batch: Batch, losses: StepLosses, seed: int, metrics: StepMetrics) -> None:
+    def _measure_gradient_terms(self, batch: Batch, losses: StepLosses, metrics: StepMetrics) -> None:
         """Measure norms and cosines of the loss terms' gradients over all rows in this process; accumulates nothing."""
         plan = self.planner.plan(batch, SingleProcess())
 
         def measure(tokens: int) -> dict[str, float]:
-            with lora_adapters.seeded_dropout(seed, self.policy.model):
-                micro_batches = self.meter.watch(plan, tokens, "diagnostics", cost=0.0)
-                return losses.gradient_terms(self.policy.model, micro_batches)
+            micro_batches = self.meter.watch(plan, tokens, "diagnostics", cost=0.0)
+            return losses.gradient_terms(self.policy.model, micro_batches)
 
         metrics.update(self.oom_retry.run(measure))
 

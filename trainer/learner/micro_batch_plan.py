@@ -110,25 +110,15 @@ class Planner:
         return MicroBatchPlan(batch, prefixes, self.packing, group or self.group, self.device, self.flex)
 
 
-class PlannedStep(NamedTuple):
-    """An optimiser step: its rows of the batch, and the seed of its adapters' dropout in this process."""
-
-    rows: Tensor
-    dropout_seed: int
-
-
-def plan_passes(batch: Batch, config: RunConfig, iteration: int, rank: int) -> Iterator[list[PlannedStep]]:
-    """Yield the optimiser steps of an iteration, pass by pass over the rollout.
+def plan_passes(batch: Batch, config: RunConfig, iteration: int) -> Iterator[list[Tensor]]:
+    """Yield the rows of an iteration's optimiser steps, pass by pass over the rollout.
 
     A pass takes all trajectories in random order, `mini_batch_trajectories` whole trajectories in each step.
     """
-    others = [rank] if rank else []  # dropout differs between processes
     for reuse in range(config.algorithm.updates_per_rollout):
         generator = torch.Generator().manual_seed(derive(config.seed, Purpose.UPDATE, iteration, reuse))
         order = torch.randperm(int(batch.trajectory.max()) + 1, generator=generator)
-        steps = []
-        for trajectories in torch.split(order, config.optimizer.mini_batch_trajectories):
-            rows = torch.cat([(batch.trajectory == number).nonzero()[:, 0] for number in trajectories])
-            seed = derive(config.seed, Purpose.UPDATE, iteration, reuse, int(trajectories[0]), *others)
-            steps.append(PlannedStep(rows, seed))
-        yield steps
+        yield [
+            torch.cat([(batch.trajectory == number).nonzero()[:, 0] for number in trajectories])
+            for trajectories in torch.split(order, config.optimizer.mini_batch_trajectories)
+        ]

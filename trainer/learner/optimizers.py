@@ -16,6 +16,8 @@ from trainer.policy.load import ModelError
 
 SAME_STATE = {"adamw_fused": "adamw"}
 """Optimisers that have the same state as another one."""
+BETAS = (0.9, 0.999)
+"""β₁, which is also the momentum of sgd, and β₂. Source: appendix B.2 of the paper."""
 
 
 class CombinedOptimizer:
@@ -62,22 +64,22 @@ def make_optimizer(
     Raises:
         ModelError: a required library is not installed.
     """
-    betas, decay = (settings.beta1, settings.beta2), settings.weight_decay
+    decay = settings.weight_decay
     match settings.name:
         case "adamw":
             on_gpu = all(parameter.is_cuda for parameter in parameters)  # one kernel instead of a dozen
-            return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay, fused=on_gpu or None)
+            return torch.optim.AdamW(parameters, lr=lr, betas=BETAS, weight_decay=decay, fused=on_gpu or None)
         case "adamw_fused":
-            return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay, fused=True)
+            return torch.optim.AdamW(parameters, lr=lr, betas=BETAS, weight_decay=decay, fused=True)
         case "adamw_8bit":
             optimizer: torch.optim.Optimizer = _bitsandbytes().AdamW8bit(
-                parameters, lr=lr, betas=betas, weight_decay=decay
+                parameters, lr=lr, betas=BETAS, weight_decay=decay
             )
             return optimizer
         case "adafactor":
             return torch.optim.Adafactor(parameters, lr=lr, weight_decay=decay)
         case "sgd":
-            return torch.optim.SGD(parameters, lr=lr, momentum=settings.beta1, weight_decay=decay)
+            return torch.optim.SGD(parameters, lr=lr, momentum=BETAS[0], weight_decay=decay)
         case "muon":
             return _muon(settings, lr, parameters, plain)
 
@@ -109,7 +111,7 @@ def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Paramete
     adamw = torch.optim.AdamW(
         rest or [nn.Parameter(torch.zeros(0))],
         lr=lr,
-        betas=(settings.beta1, settings.beta2),
+        betas=BETAS,
         weight_decay=settings.weight_decay,
     )
     if not matrices:

@@ -9,6 +9,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from trainer.config.optimizer import OptimizerConfig
+from trainer.config.update_variants import update_variants
 from trainer.distributed import fsdp
 from trainer.distributed.group import ProcessGroup
 from trainer.learner import optimizers
@@ -72,7 +73,7 @@ class TrainableModule:
 
 
 def _prepare_layers(module: nn.Module, settings: OptimizerConfig) -> None:
-    if settings.compile_layers:
+    if update_variants().compile_layers:
         compiled_layers.compile_layers(module)
     if settings.gradient_checkpointing:
         gradient_checkpointing.checkpoint_layers(module)
@@ -82,9 +83,9 @@ def trainable_policy(model: PreTrainedModel, settings: OptimizerConfig, group: P
     """Return the policy in training; with sharded weights, a sharded copy of the model that samples."""
     _prepare_layers(model, settings)
     if group.sharded:
-        network, shards = fsdp.policy(model, group.size, masters=settings.master_weights)
+        network, shards = fsdp.policy(model, group.size, masters=update_variants().master_weights)
         return TrainableModule(network, shards, settings, settings.policy_lr)
-    masters = MasterWeights(lora_adapters.trainable(model), enabled=settings.master_weights)
+    masters = MasterWeights(lora_adapters.trainable(model), enabled=update_variants().master_weights)
     return TrainableModule(PolicyForward(model), masters, settings, settings.policy_lr)
 
 
@@ -92,7 +93,7 @@ def trainable_critic(critic: Critic, settings: OptimizerConfig, group: ProcessGr
     """Return the critic in training; with sharded weights, it is sharded in place."""
     _prepare_layers(critic, settings)
     if group.sharded:
-        shards = fsdp.critic(critic, group.size, masters=settings.master_weights)
+        shards = fsdp.critic(critic, group.size, masters=update_variants().master_weights)
         return TrainableModule(critic, shards, settings, settings.critic_lr)
-    masters = MasterWeights(lora_adapters.trainable(critic), enabled=settings.master_weights)
+    masters = MasterWeights(lora_adapters.trainable(critic), enabled=update_variants().master_weights)
     return TrainableModule(critic, masters, settings, settings.critic_lr)

@@ -143,10 +143,10 @@ class RunSession:
                 evaluated_suites=evaluated_suites or [],
             )
         )
-        if biased := self.config.rollout.biased:
+        if self.config.rollout.biased:
             self.warn(
-                f"The importance ratio is biased by {', '.join(biased)}: they exclude tokens that the update assumes "
-                "reachable. At their defaults no token is excluded."
+                "The importance ratio is biased by rollout.top_p: it excludes tokens that the update assumes "
+                "reachable. At 1 no token is excluded."
             )
 
     def warn(self, message: str, once: str = "") -> None:

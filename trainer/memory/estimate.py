@@ -13,6 +13,7 @@ from typing import Any, Literal
 import envs
 from trainer.config.engine import MAX_ROWS
 from trainer.config.run import RunConfig
+from trainer.config.update_variants import update_variants
 from trainer.memory import activations
 from trainer.memory.activations import ActivationBytes
 from trainer.policy.shapes import ModelShape
@@ -258,7 +259,7 @@ def _moments(config: RunConfig, size: tuple[int, ...], width: int, *, plain: boo
         case "adafactor":
             return width * (prod(size[:-1]) + size[-1]) if len(size) > 1 else width * number
         case "sgd":
-            return width * number if config.optimizer.beta1 else 0
+            return width * number
         case "muon" if len(size) == 2 and not plain:
             return width * number
         case _:
@@ -295,7 +296,7 @@ def step_tokens(config: RunConfig, shape: ModelShape) -> int:
     longest, rows, rollout = dialogue_tokens(config, shape), step_rows(config), config.rollout
     if config.kind == "train" and rollout.context_turns:
         return rows * rollout.max_turns * longest
-    if not config.optimizer.prefix_sharing:
+    if not update_variants().prefix_sharing:
         return rows * longest
     groups = rows if config.kind == "sft" else -(-rows // rollout.group_size)
     opening = min(longest, max(OPENING_TOKENS.get(name, DEFAULT_OPENING_TOKENS) for name in config.environment.names))
@@ -317,7 +318,7 @@ def _learning(config: RunConfig, shape: ModelShape, *, gpu: bool, shards: int) -
     if config.kind == "evaluate":
         return []
     rank = config.lora.rank
-    sizes: list[tuple[int, ...]] = list(shape.adapters(rank, config.lora.targets) if rank else shape.tensors())
+    sizes: list[tuple[int, ...]] = list(shape.adapters(rank) if rank else shape.tensors())
     several = step_tokens(config, shape) > learned_tokens(config, shape, gpu=gpu)
     has_critic = config.kind == "train" and config.algorithm.needs_critic
     parts = _trained("policy", config, shape, sizes, shards, accumulated=several or has_critic)
@@ -348,7 +349,7 @@ def _stored(config: RunConfig) -> int:
 
 def _stepped(config: RunConfig) -> int:
     """Bytes of a trained parameter in what the optimiser steps on."""
-    return 4 if config.optimizer.master_weights else _stored(config)
+    return 4 if update_variants().master_weights else _stored(config)
 
 
 def _trained(
@@ -396,13 +397,14 @@ def passing(config: RunConfig, shape: ModelShape, *, gpu: bool) -> ActivationByt
     if gpu and weight_bytes(config) == 4 and shape.kv_heads < shape.heads:
         # PyTorch's only float32 GPU kernel for grouped heads materialises the scores.
         scores = longest
-    shares, most = config.optimizer.prefix_sharing, _micro_batch_tokens(config, gpu=gpu)
+    variants, most = update_variants(), _micro_batch_tokens(config, gpu=gpu)
+    shares = variants.prefix_sharing
     return ActivationBytes(
         width=weight_bytes(config),
         rank=config.lora.rank,
         scores=scores,
         checkpointed=config.optimizer.gradient_checkpointing,
-        packed=shares or config.optimizer.packing,
+        packed=shares or variants.packing,
         read=max(MAX_KEYS_PER_TOKEN * most, longest) / max(most, longest) if shares else 1,
         repeated=gpu and shares and shape.kv_heads < shape.heads,
     )

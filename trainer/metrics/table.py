@@ -414,8 +414,8 @@ ITERATION: tuple[MetricSpec, ...] = (
             "hosted/cost",
             "Cost",
             "hosted",
-            "Cost of prompt and completion tokens at hosted.prompt_price_per_million and "
-            "hosted.completion_price_per_million, cached ones at the full price; in the unit of the prices.",
+            "Cost of prompt and completion tokens at hosted.price_per_million, cached ones at the full price; in the "
+            "unit of the prices.",
             better="down",
             decimals=4,
         )

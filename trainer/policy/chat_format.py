@@ -17,21 +17,23 @@ from typing import Any, Literal, Self
 
 from envs.base import ToolSpec
 from envs.tools.call_formats import CallFormat
-from trainer.config.rollout import SYSTEM, TEMPLATE_DATE, RolloutConfig
+from trainer.config.rollout import SYSTEM, RolloutConfig
 from trainer.policy.tool_messages import RESULT_MARK, TRIAL_TOOL, ToolMessages, try_calls
 
 THINK, THINK_END, ANSWER, ANSWER_END = "<think>", "</think>", "<answer>", "</answer>"
+TEMPLATE_DATE = date(2024, 7, 26)
+"""Date that chat templates write, on every day the same: Llama 3's default."""
 
 
 class TemplateError(ValueError):
     """A chat template cannot format dialogues of several turns. The message gives the reason."""
 
 
-def dated(template: str, day: date) -> str:
+def dated(template: str) -> str:
     """Replace today's date in a chat template by a fixed date: a continued run reads the same prompt."""
 
     def written(call: re.Match[str]) -> str:
-        return json.dumps(day.strftime(call["format"]))
+        return json.dumps(TEMPLATE_DATE.strftime(call["format"]))
 
     return re.sub(r"""strftime_now\(\s*(?P<quote>["'])(?P<format>[^"']*)(?P=quote)\s*\)""", written, template)
 
@@ -69,7 +71,6 @@ class ChatFormat:
         think: whether responses contain a thought.
         system: the system message; empty = none. A template that refuses or drops it gets it in the first user message.
         variables: variables of the chat template in addition to the variables of transformers.
-        day: the date for templates that write one, as YYYY-MM-DD.
         call_format: format of tool calls; `auto` = the format that reads a call as the template renders it.
         model_end_ids: tokens that end a text according to the model's files, in addition to the template's.
     Raises:
@@ -107,13 +108,12 @@ class ChatFormat:
         think: bool,
         system: str = SYSTEM,
         variables: Mapping[str, Any] | None = None,
-        day: str = TEMPLATE_DATE,
         call_format: CallFormat | Literal["auto"] = "auto",
         model_end_ids: Iterable[int] = (),
     ) -> None:
         self._model_end_ids = frozenset(model_end_ids)
         self.tokenizer, self.system, self._variables = tokenizer, system, dict(variables or {})
-        self._template = dated(_get_template(tokenizer), date.fromisoformat(day))
+        self._template = dated(_get_template(tokenizer))
         self._check_system()
         self._find_message_form()
         self._assistant_header = self._missing_header()
@@ -150,7 +150,6 @@ class ChatFormat:
             think=rollout.think,
             system=rollout.system,
             variables=rollout.chat_template_kwargs,
-            day=rollout.template_date,
             call_format="auto" if rollout.tool_calls == "native" else rollout.tool_calls,
             model_end_ids=model_end_ids,
         )

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.policy.load import ModelError
 
 _ATTENTION = "self_attn"
@@ -34,7 +35,7 @@ def compile_layers(module: nn.Module) -> int:
     parts = [part for layer in layers for name, part in layer.named_children() if name != _ATTENTION]
     if not parts:
         raise ModelError(
-            "this architecture has no layers whose parts are known: take compiled out of optimizer.implementation"
+            f"this architecture has no layers whose parts are known: take compiled out of {VARIANTS_VARIABLE}"
         )
     for part in parts:
         part.forward = partial(_with_gradients, part.forward, torch.compile(part.forward, dynamic=True))

@@ -26,16 +26,15 @@ from trainer.policy.load import ModelError
 from trainer.seeds import Purpose, derive
 
 _NAME = "default"  # peft's name for a single adapter
-ALL_LINEAR = "all-linear"
 
 
 def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> None:
     """Attach new adapters to the model and freeze all other weights; its outputs do not change until they are trained.
 
-    The global random generator is left unchanged.
+    All linear layers get one. The global random generator is left unchanged.
 
     Raises:
-        ModelError: no layer of the model has a name in `settings.targets`, or experts do not support the dropout.
+        ModelError: peft cannot put adapters into the model.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -47,12 +46,7 @@ def attach_adapters(model: PreTrainedModel, settings: LoraConfig, seed: int) -> 
                 warnings.filterwarnings("ignore", message="The following (rank|alpha)_pattern keys did not match")
                 peft.inject_adapter_in_model(config, model)
         except ValueError as error:
-            if settings.dropout and "dropout" in str(error):
-                raise ModelError(
-                    "lora.dropout: the experts of a mixture take adapters without dropout only: set it to 0, or name "
-                    "other layers in lora.targets"
-                ) from error
-            raise ModelError(f"lora.targets: adapters cannot be put into this model: {error}") from error
+            raise ModelError(f"lora: adapters cannot be put into this model: {error}") from error
     model.eval()  # new layers are in training mode
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
@@ -84,10 +78,7 @@ def _more_than_linear(model: nn.Module) -> list[str]:
 
 
 def _peft_config(settings: LoraConfig) -> peft.LoraConfig:
-    targets = ALL_LINEAR if settings.targets == [ALL_LINEAR] else settings.targets
-    return peft.LoraConfig(
-        r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, target_modules=targets
-    )
+    return peft.LoraConfig(r=settings.rank, lora_alpha=settings.alpha, lora_dropout=0.0, target_modules="all-linear")
 
 
 def layers(model: nn.Module) -> dict[str, LoraLayer]:
@@ -113,26 +104,6 @@ def adapters_disabled(model: nn.Module) -> Iterator[None]:
             layer.enable_adapters(True)
 
 
-@contextmanager
-def seeded_dropout(seed: int, *models: nn.Module) -> Iterator[None]:
-    """Enable adapter dropout inside the block, drawn only from this seed; outside there is none."""
-    adapters = [layer for model in models for layer in layers(model).values()]
-    drops = [drop for layer in adapters for drop in layer.lora_dropout.values() if isinstance(drop, nn.Dropout)]
-    if not drops:
-        yield
-        return
-    device = next(models[0].parameters()).device
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        for drop in drops:
-            drop.train()
-        try:
-            yield
-        finally:
-            for drop in drops:
-                drop.eval()
-
-
 def state(model: nn.Module) -> dict[str, Tensor]:
     """Return the trained parameters by name, which a checkpoint stores in addition to the base."""
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters() if parameter.requires_grad}
@@ -143,8 +114,8 @@ def load_state(model: nn.Module, saved: dict[str, Tensor]) -> None:
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     if {name: value.shape for name, value in trained.items()} != {name: value.shape for name, value in saved.items()}:
         raise ModelError(
-            "lora: the checkpoint's adapters do not fit: lora.rank, lora.targets and policy.model must stay as they "
-            "were when the run began"
+            "lora: the checkpoint's adapters do not fit: lora.rank and policy.model must stay as they were when the "
+            "run began"
         )
     with torch.no_grad():
         for name, parameter in trained.items():

@@ -19,7 +19,6 @@ from trainer.journal.protocol import CHECKPOINTS_FOLDER
 from trainer.models import store
 from trainer.paths import POCKET_CHECKPOINT
 
-ALL_LINEAR = "all-linear"
 _MAX_SIZE, _MAX_LAYERS, _MAX_EXPERTS = 10**8, 10_000, 10_000
 
 
@@ -194,13 +193,12 @@ class ModelShape:
         if self.head_bias:
             yield (self.vocabulary,)
 
-    def adapters(self, rank: int, targets: list[str]) -> Iterator[tuple[int, int]]:
-        """Yield the sizes of the LoRA matrices: (rank, in) and (out, rank) of each targeted layer."""
+    def adapters(self, rank: int) -> Iterator[tuple[int, int]]:
+        """Yield the sizes of the LoRA matrices: (rank, in) and (out, rank) of each linear layer."""
         for sparse in self._sparse_layers():
-            for name, (out, into) in self.linears(sparse=sparse):
-                if targets == [ALL_LINEAR] or name in targets:
-                    yield (rank, into)
-                    yield (out, rank)
+            for _, (out, into) in self.linears(sparse=sparse):
+                yield (rank, into)
+                yield (out, rank)
 
     def _sparse_layers(self) -> Iterator[bool]:
         """Yield whether each layer has experts, dense layers first."""

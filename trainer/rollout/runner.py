@@ -130,13 +130,11 @@ class RolloutRunner:
         return rows.trajectories
 
     def _sampling_params(self, request: RolloutRequest) -> SamplingParams:
-        """Return sampling parameters; filters apply only to training rollouts."""
+        """Return sampling parameters; top-p applies only to training rollouts."""
         rollout, train = self.config.rollout, request.split == "train"
         return SamplingParams(
             temperature=request.temperature,
             top_p=rollout.top_p if train else 1.0,
-            top_k=rollout.top_k if train else 0,
-            min_p=rollout.min_p if train else 0.0,
             max_tokens=rollout.max_response_tokens,
             stop=self._stop if rollout.stop_at_answer == "on" else None,
         )

@@ -16,10 +16,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from envs.sandbox.host_environment import BASIC_NAMES, BASIC_PREFIXES, select
-from trainer.config.engine import WEIGHTS_VARIABLE
+from trainer.config.engine import EAGER_VARIABLE, WEIGHTS_VARIABLE
 from trainer.config.hosted import HostedConfig
 from trainer.config.removed import without_removed
 from trainer.config.resources import RAY_ADDRESS_VARIABLE
+from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.timeouts import TIMEOUT_PREFIX
 from webapp.worker.ray_cluster import RAY_PREFIX
 
@@ -30,6 +31,8 @@ NAMES = frozenset(
         "ECHOSCOPE_CACHE",
         "ECHOSCOPE_COMMIT",
         "ECHOSCOPE_MODELS",
+        EAGER_VARIABLE,
+        VARIANTS_VARIABLE,
         WEIGHTS_VARIABLE,
         "CC",
         "CXX",  # Triton compiles kernels

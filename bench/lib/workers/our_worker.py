@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from bench.lib.recorded_dialogues import GROUP, Dialogue, load, save
 from bench.lib.resource_meter import Clock, Peak
 from bench.lib.worker_protocol import WorkerConnection
 from trainer.config.run import RunConfig
+from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.journal.events import Turn
@@ -33,9 +35,7 @@ NEVER = -1
 """End token that no model samples, so that every response has its full length."""
 
 
-def settings(
-    rows: int, dtype: str = "float32", *, checkpointing: bool = False, micro: int = 16_384, shared: bool = True
-) -> RunConfig:
+def settings(rows: int, dtype: str = "float32", *, checkpointing: bool = False, micro: int = 16_384) -> RunConfig:
     """Configure GRPO with an entropy bonus and one step on all rows, at a tiny learning rate: all steps are equal."""
     return RunConfig.model_validate(
         {
@@ -47,7 +47,6 @@ def settings(
                 "mini_batch_trajectories": rows,
                 "micro_batch_tokens": micro,
                 "gradient_checkpointing": checkpointing,
-                "implementation": [] if shared else ["separate"],
             },
         }
     )
@@ -149,8 +148,9 @@ def main() -> None:
     device, peak = job["device"], Peak(job["device"])
     master = torch.bfloat16 if job["dtype"] == "bfloat16" else torch.float32
     model = build(job["shape"], job["seed"], device, master)
-    options = {"checkpointing": job["checkpointing"], "shared": job.get("shared", True)}
-    ours = OurWorker(model, settings(job["rows"], job["dtype"], **options))
+    if not job.get("shared", True):
+        os.environ[VARIANTS_VARIABLE] = "separate"
+    ours = OurWorker(model, settings(job["rows"], job["dtype"], checkpointing=job["checkpointing"]))
     tokenizer = None
     if job.get("tokenizer"):
         from transformers import AutoTokenizer

@@ -11,6 +11,8 @@ from tests.trainer.cluster.journals import check_order, facts
 from tests.trainer.cluster.processes import listening_addresses, pids
 from tests.trainer.cluster.selection import on_request
 from tests.trainer.loops.test_train import count_turns, dialogues, events, numbers, run, same_weights, weights
+from tests.trainer.policy.architectures import ARCHITECTURES
+from tests.trainer.steps import variants
 from trainer import timeouts
 from trainer.cluster.errors import LearnerLostError
 from trainer.config.run import RunConfig
@@ -144,6 +146,14 @@ def test_settings_that_cannot_be_sharded_are_refused_with_alternatives(llama_fol
     config = small(llama_folder, parallel={"sharding": "full"}, lora={"rank": 4, "alpha": 8})
     with pytest.raises(ModelError, match=r"Set parallel\.sharding to none"):
         run(on_cluster(config, learners=2, actors=0), tmp_path / "run")
+
+
+@on_request
+def test_the_variants_of_the_update_reach_learners(tmp_path):
+    windowed = next(one for one in ARCHITECTURES if one.name == "Mistral 0.1 (window)")
+    config = small(windowed.save(tmp_path / "model", tiny.styles()["chatml"]))
+    with variants("packed"), pytest.raises(ModelError, match="take packed out of ECHOSCOPE_UPDATE_VARIANTS"):
+        run(on_cluster(config, learners=1, actors=0), tmp_path / "run")
 
 
 @on_request

@@ -31,14 +31,11 @@ def test_the_kept_share_matters_to_every_filter_that_chooses(method: str):
 def test_sections_of_other_kinds_engines_and_estimators_have_no_effect():
     usual = without_effect()
     assert {"sft.batch", "hosted.url", "hosted.model", "engine.urls", "engine.tensor_parallel"} <= set(usual)
-    assert "engine.enforce_eager" not in usual  # CUDA graphs of the transformers engine
     assert "lora.alpha" in usual
     assert "lora.rank" not in usual
     assert "algorithm.value_clip" not in usual  # gae has a critic
     assert "algorithm.value_clip" in without_effect(algorithm={"estimator": "grpo"})
     assert "engine.tensor_parallel" not in without_effect(engine={"name": "vllm"})
-    servers = {"name": "server", "urls": ["http://gpu1:8000"]}
-    assert "engine.enforce_eager" in without_effect(engine=servers, algorithm={"tis_cap": 2})
     evaluation = without_effect(kind="evaluate")
     assert {"iterations", "rollout.groups", "algorithm.estimator"} <= set(evaluation)
     assert "hosted.url" not in evaluation

@@ -49,8 +49,14 @@ def test_an_api_key_is_rejected_as_the_name_of_its_variable() -> None:
 def test_missing_companions_of_a_setting_are_reported() -> None:
     assert "is missing: name the model" in problem(model=" ")
     assert "needs prices" in problem(max_cost=1)
+    assert "needs prices" in problem(max_cost=1, price_per_million=[0, 0])
     assert "other settings determine it" in problem(extra_body={"messages": []})
     assert "other settings determine it" in problem(extra_body={"tools": []})
+
+
+@pytest.mark.parametrize("prices", [[1.0], [1.0, 2.0, 3.0], [-1.0, 1.0], [1.0, 2e6], [1.0, float("nan")]])
+def test_prices_are_two_or_none(prices: list[float]) -> None:
+    assert problem(price_per_million=prices).startswith("must be two numbers from 0 to 1,000,000")
 
 
 @pytest.mark.parametrize("kind", ["train", "evaluate", "sft"])

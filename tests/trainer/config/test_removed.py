@@ -16,7 +16,7 @@ from trainer.config.run import RunConfig
 def with_removed(name: str) -> dict[str, object]:
     section, _, field = name.partition(".")
     config = RunConfig(seed=7).model_dump(mode="json")
-    return config | {section: config[section] | {field: 1}}
+    return config | {section: config[section] | {field: 0}}
 
 
 @pytest.mark.parametrize("name", REMOVED)
@@ -30,6 +30,13 @@ def test_a_removed_setting_is_refused_with_what_replaces_it_and_read_from_what_w
             use()
         assert validation_errors(refused.value) == [(name, removal_text(name))]
     assert load_stored(file) == stored_config(with_removed(name)) == RunConfig(seed=7)
+
+
+def test_stored_prices_of_a_hosted_model_are_kept() -> None:
+    hosted = {"prompt_price_per_million": 0.15, "max_cost": 1.0}
+    assert stored_config({"hosted": hosted}).hosted.price_per_million == [0.15, 0]
+    hosted["completion_price_per_million"] = 0.6
+    assert stored_config({"hosted": hosted}).hosted.prices == (0.15, 0.6)
 
 
 def test_a_stored_configuration_with_a_mistake_is_refused() -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tests.trainer import tiny
 from tests.trainer.engines.scripted_sampler import ScriptedSampler
 from trainer.cli.main import parser
-from trainer.config.engine import EngineConfig
+from trainer.config.engine import EAGER_VARIABLE, EngineConfig
 from trainer.config.run import RunConfig
 from trainer.engines.sampler_factory import ENGINES, make_sampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
@@ -52,10 +52,10 @@ def test_urls_may_have_the_api_path_and_may_be_a_single_string():
 
 def test_vllm_settings_with_other_log_probabilities_are_refused():
     assert logprobs_mode(RunConfig.model_validate({"rollout": {"temperature": 0.7}}).rollout) == "processed_logprobs"
-    assert logprobs_mode(RunConfig.model_validate({"rollout": {"top_k": 5}}).rollout) == "raw_logprobs"
-    both = {"rollout": {"top_k": 5, "temperature": 0.7}}
+    assert logprobs_mode(RunConfig.model_validate({"rollout": {"top_p": 0.9}}).rollout) == "raw_logprobs"
+    both = {"rollout": {"top_p": 0.9, "temperature": 0.7}}
     RunConfig.model_validate(both)
-    with pytest.raises(ValidationError, match=r"rollout\.top_k set, rollout\.temperature must be 1"):
+    with pytest.raises(ValidationError, match=r"rollout\.top_p below 1, rollout\.temperature must be 1"):
         RunConfig.model_validate(both | {"engine": {"name": "vllm"}})
 
 
@@ -74,6 +74,15 @@ def test_lora_ranks_are_rounded_up_to_those_of_vllm():
 
 def test_the_default_engine_is_transformers(policy, chat, tmp_path):
     assert isinstance(make_sampler(RunConfig(), policy, chat.eos_id, tmp_path), TransformersSampler)
+
+
+def test_a_variable_switches_graphs_off(policy, chat, monkeypatch):
+    for value, eager in (("1", True), ("0", False), ("", False)):
+        monkeypatch.setenv(EAGER_VARIABLE, value)
+        assert RunConfig().engine.eager is eager
+    monkeypatch.setenv(EAGER_VARIABLE, "yes")
+    with pytest.raises(ValueError, match="ECHOSCOPE_ENGINE_EAGER must be 0 or 1, not 'yes'"):
+        make_sampler(RunConfig(), policy, chat.eos_id)
 
 
 def test_the_setting_offers_exactly_the_registered_engines():

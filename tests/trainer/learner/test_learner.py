@@ -8,6 +8,7 @@ import torch
 
 from tests.trainer import tiny
 from tests.trainer.rollout.test_trajectory import turn
+from tests.trainer.steps import variants
 from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.losses import kl_penalty
 from trainer.config.run import PolicyConfig
@@ -268,7 +269,8 @@ def test_a_learner_restored_from_state_continues_identically(pocket_folder, tmp_
 
 
 def test_large_cross_scores_are_computed_in_passes_of_limited_size(pocket_folder, monkeypatch):
-    learner = learner_for(pocket_folder, optimizer={"micro_batch_tokens": 64, "implementation": ["separate"]})
+    with variants("separate"):
+        learner = learner_for(pocket_folder, optimizer={"micro_batch_tokens": 64})
     prompts, thoughts = [[11 + n] * (20 + n) for n in range(5)], [[41, 42 + n] for n in range(5)]
     shapes, forward = [], type(learner.policy.model.base_model).forward
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.trainer.learner.test_learner import learner_for
+from tests.trainer.steps import variants
 
 INSTRUCTION = list(range(100, 180))
 PROMPTS = [[*INSTRUCTION, *range(200 + 10 * n, 220 + 10 * n + n)] for n in range(5)]
@@ -25,7 +26,8 @@ def counted(learner, monkeypatch):
 
 @pytest.mark.parametrize("tokens", [64, 150, 400, 16_384])
 def test_scores_do_not_depend_on_shared_prompts_and_passes(pocket_folder, tokens):
-    apart = learner_for(pocket_folder, optimizer={"implementation": ["separate"]})
+    with variants("separate"):
+        apart = learner_for(pocket_folder)
     shared = learner_for(pocket_folder, optimizer={"micro_batch_tokens": tokens})
     expected = apart.cross_scores(PROMPTS, THOUGHTS)
     assert torch.allclose(shared.cross_scores(PROMPTS, THOUGHTS), expected, rtol=0, atol=1e-4)

@@ -80,11 +80,11 @@ def test_current_settings_override_those_of_the_checkpoint(pocket_folder):
     learner = learner_with(pocket_folder, "adamw")
     learner.update(batch_of(learner, [1, 0, 0, 0, 1, 0]), 1)
     other = learner_for(
-        pocket_folder, algorithm={"estimator": "gae"}, optimizer={"policy_lr": 5e-4, "weight_decay": 0.1, "beta1": 0.5}
+        pocket_folder, algorithm={"estimator": "gae"}, optimizer={"policy_lr": 5e-4, "weight_decay": 0.1}
     )
     other.load_state(learner.state())
     (group,) = other.trainable["policy"].optimizer.param_groups
-    assert (group["lr"], group["weight_decay"], group["betas"]) == (5e-4, 0.1, (0.5, 0.999))
+    assert (group["lr"], group["weight_decay"], group["betas"]) == (5e-4, 0.1, (0.9, 0.999))
 
 
 def test_a_missing_library_is_named(monkeypatch):

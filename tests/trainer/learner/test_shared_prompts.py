@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.trainer import tiny
 from tests.trainer.learner.test_learner import learner_for
 from tests.trainer.shared_prefix_batches import Family, batch_of, families, mixed, prefixes_of
+from tests.trainer.steps import variants
 from trainer.config.run import PolicyConfig
 from trainer.learner.groups.imitator import Imitator
 from trainer.learner.learner import Learner
@@ -65,9 +66,10 @@ def small(learner):
     return learner
 
 
+SEPARATE = {False: [], True: ["separate"]}
 CASES = {
     "plain": {},
-    "packed": {"optimizer": {"implementation": ["packed"]}},
+    "packed": {},
     "critic": {"algorithm": {"estimator": "gae"}},
     "turns": {"algorithm": {"estimator": "bi_level_gae"}},
     "adapters": {"algorithm": {"estimator": "gae"}, "lora": {"rank": 4, "alpha": 4}},
@@ -84,9 +86,8 @@ def test_shared_prompts_change_no_number_and_no_step(pocket_folder, llama_folder
     for on in (False, True):
         sections = CASES[case]
         optimizer = {"mini_batch_trajectories": 9, "max_grad_norm": 1e6} | sections.get("optimizer", {})
-        variants = [*optimizer.get("implementation", []), *([] if on else ["separate"])]
-        optimizer |= {"implementation": variants}
-        learner = small(learner_for(folder, **sections | {"optimizer": optimizer}))
+        with variants(*SEPARATE[not on], *(["packed"] if case == "packed" else [])):
+            learner = small(learner_for(folder, **sections | {"optimizer": optimizer}))
         before = learner.score(batch)
         values = learner.values(batch) if learner.critic is not None else torch.zeros(1)
         computed = sum(
@@ -110,13 +111,14 @@ def test_the_reference_and_gradient_diagnostics_share_prefixes_too(pocket_folder
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
-        learner = learner_for(
-            pocket_folder,
-            reference=load(pocket_folder, PolicyConfig()),
-            algorithm={"kl_coef": 0.1, "kl_placement": "loss"},
-            optimizer={"implementation": [] if on else ["separate"], "mini_batch_trajectories": 9},
-            diagnostics={"gradient_terms_every": 1},
-        )
+        with variants(*SEPARATE[not on]):
+            learner = learner_for(
+                pocket_folder,
+                reference=load(pocket_folder, PolicyConfig()),
+                algorithm={"kl_coef": 0.1, "kl_placement": "loss"},
+                optimizer={"mini_batch_trajectories": 9},
+                diagnostics={"gradient_terms_every": 1},
+            )
         found.append(small(learner).update(mixed(), 1))
     assert any(name.startswith("gradient/") for name in found[0])
     assert found[1] == pytest.approx(found[0], rel=1e-3, abs=1e-6)
@@ -126,9 +128,9 @@ def test_half_precision_is_as_accurate_with_shared_prompts(pocket_folder, monkey
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
-        optimizer = {"implementation": [] if on else ["separate"], "mini_batch_trajectories": 9}
-        config = tiny.config(pocket_folder, policy={"dtype": "bfloat16"}, optimizer=optimizer)
-        learner = Learner(config, load(pocket_folder, config.policy))
+        config = tiny.config(pocket_folder, policy={"dtype": "bfloat16"}, optimizer={"mini_batch_trajectories": 9})
+        with variants(*SEPARATE[not on]):
+            learner = Learner(config, load(pocket_folder, config.policy))
         found.append((learner.score(mixed()).logprobs, learner.update(mixed(), 1)["policy/grad_norm"]))
     (alone, norm), (shared, other) = found
     assert torch.allclose(alone, shared, rtol=0, atol=5e-2)
@@ -165,7 +167,8 @@ def test_imitation_shares_prompts_too(pocket_folder, monkeypatch):
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 5)
     found = []
     for on in (False, True):
-        config = tiny.config(pocket_folder, optimizer={"implementation": [] if on else ["separate"]})
-        imitator = Imitator(config, load(pocket_folder, config.policy))
-        found.append(imitator.measure(mixed()) | imitator.imitate(mixed(), 0))
+        config = tiny.config(pocket_folder)
+        with variants(*SEPARATE[not on]):
+            imitator = Imitator(config, load(pocket_folder, config.policy))
+        found.append(imitator.measure(mixed()) | imitator.imitate(mixed()))
     assert found[1] == pytest.approx(found[0], rel=1e-5)

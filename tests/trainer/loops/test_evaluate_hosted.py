@@ -54,8 +54,7 @@ def settings(server: Server, hosted: dict[str, Any] | None = None, **sections: A
     own = {
         "url": server.url,
         "model": "m",
-        "prompt_price_per_million": 1.0,
-        "completion_price_per_million": 2.0,
+        "price_per_million": [1.0, 2.0],
     }
     return tiny.config("pocket", **data | sections, hosted=own | (hosted or {}))
 
@@ -227,7 +226,7 @@ def test_the_budget_is_not_exceeded_and_a_higher_one_pays_only_the_rest(tmp_path
         assert "hosted.max_cost = 0.0009 are spent" in end.message
         assert 0 < requested < number
         assert account(tmp_path / "poor")["cost"] <= 0.0009
-        richer = settings(server, {"max_cost": 1.0, "concurrency": 2, "prompt_price_per_million": 1.5})
+        richer = settings(server, {"max_cost": 1.0, "concurrency": 2, "price_per_million": [1.5, 2.0]})
         assert play(richer, tmp_path / "poor").reason == "completed"
         assert len(server.bodies) == 2 * number
     assert whole.summary["success_after"] == results(tmp_path / "poor", richer)["Sokoban"].success

@@ -26,7 +26,7 @@ from trainer.policy.load import ModelError
 COLUMNS: Mapping[str, Mapping[str, Any]] = {
     "float32": {},
     "bf16": {"policy": {"dtype": "bfloat16"}},
-    "LoRA": {"lora": {"rank": 2, "alpha": 4, "dropout": 0.0}},
+    "LoRA": {"lora": {"rank": 2, "alpha": 4}},
     "checkpointing": {"optimizer": {"gradient_checkpointing": True}},
 }
 REFUSED_KINDS = {"Gemma 2", "Granite 4 (hybrid)"}

@@ -114,7 +114,7 @@ def test_every_demonstration_is_used_once_per_epoch(whole, monkeypatch):
     monkeypatch.setattr(
         imitation_stage, "collate", lambda played, pad: seen.append([p.id for p in played]) or collate(played, pad)
     )
-    monkeypatch.setattr(Imitator, "imitate", lambda self, batch, seed, lr_factor: {})
+    monkeypatch.setattr(Imitator, "imitate", lambda self, batch, lr_factor: {})
     run_factory.run(config.model_copy(update={"iterations": 9}), folder / "again", folder / "cache")
     steps = [names for names in seen if len(names) in (4, 2)][1:]
     held_out = set(seen[0])
@@ -200,7 +200,7 @@ def test_the_loss_covers_responses_at_any_micro_batch_size(pocket_folder, chat):
         measured = learner.measure(batch)
         assert measured["sft/heldout_loss"] == pytest.approx(expected, rel=1e-4)
         assert measured["sft/heldout_accuracy"] == pytest.approx(float(right))
-    assert learner.imitate(batch, seed=0)["sft/loss"] == pytest.approx(expected, rel=1e-4)
+    assert learner.imitate(batch)["sft/loss"] == pytest.approx(expected, rel=1e-4)
     assert learner.measure(batch)["sft/heldout_loss"] < expected
 
 

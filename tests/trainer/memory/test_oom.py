@@ -104,11 +104,6 @@ def test_an_oom_retry_gives_the_weights_of_the_smaller_micro_batch_size(
     assert_retry_equals_small(pocket_folder, monkeypatch, start, fails, critic=critic)
 
 
-@pytest.mark.parametrize(("start", "fails"), [(WHOLE, whole_batch), (WHOLE, whole_step), (HALF, second_pass)])
-def test_an_oom_retry_repeats_the_adapter_dropout(pocket_folder, monkeypatch, start, fails):
-    assert_retry_equals_small(pocket_folder, monkeypatch, start, fails, lora={"rank": 2, "dropout": 0.5})
-
-
 def test_an_oom_retry_discards_gradients_of_float32_copies(pocket_folder, monkeypatch):
     assert_retry_equals_small(pocket_folder, monkeypatch, HALF, second_pass, policy={"dtype": "bfloat16"})
 

@@ -338,17 +338,13 @@ def test_variables_reach_the_template():
 
 def test_a_template_with_a_date_writes_the_same_one_every_day():
     tokenizer = tiny.bpe(["<|im_start|>", "<|im_end|>", "<|endoftext|>"], DATED, "<|im_end|>")
-    usual = ChatFormat(tokenizer, think=True)
-    assert text_of(usual, usual.opening("x")).startswith("Today: 26 Jul 2024.")
-    rollout = RunConfig.model_validate({"rollout": {"template_date": "2025-01-31"}}).rollout
-    chat = ChatFormat.of_rollout(tokenizer, rollout)
-    assert text_of(chat, chat.opening("x")).startswith("Today: 31 Jan 2025.")
+    chat = ChatFormat(tokenizer, think=True)
+    assert text_of(chat, chat.opening("x")).startswith("Today: 26 Jul 2024.")
 
 
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"template_date": "tomorrow"}, "must be a date such as 2024-07-26, not 'tomorrow'"),
         ({"chat_template_kwargs": {"messages": "x"}}, "may not set messages, which the trainer determines"),
         ({"chat_template_kwargs": {"not a name": 1}}, "'not a name' cannot be the name of a variable"),
         ({"chat_template_kwargs": {"tools": []}}, "may not set tools"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.trainer.learner.test_learner import batch_of, learner_for
-from tests.trainer.steps import SGD, assert_same_step, stepped_on
+from tests.trainer.steps import SGD, assert_same_step, stepped_on, variants
 from trainer.policy import compiled_layers
 from trainer.policy.load import ModelError
 
@@ -33,17 +33,13 @@ def compiled_calls(monkeypatch):
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_compiled_layers_give_the_same_step(pocket_folder, compiled_calls, recomputed):
     steps, before = [], None
-    for variants in ([], ["compiled"]):
-        learner = learner_for(
-            pocket_folder,
-            algorithm={"estimator": "gae"},
-            optimizer=SGD
-            | {
-                "implementation": variants,
-                "gradient_checkpointing": recomputed,
-                "mini_batch_trajectories": 6,
-            },
-        )
+    for names in ([], ["compiled"]):
+        with variants(*names):
+            learner = learner_for(
+                pocket_folder,
+                algorithm={"estimator": "gae"},
+                optimizer=SGD | {"gradient_checkpointing": recomputed, "mini_batch_trajectories": 6},
+            )
         batch = batch_of(learner, [1, 0, 0.5, 0, 2, 1])
         assert not compiled_calls, "scoring is not compiled"
         before = {key: value.clone() for key, value in stepped_on(learner).items()}
@@ -54,5 +50,5 @@ def test_compiled_layers_give_the_same_step(pocket_folder, compiled_calls, recom
 
 
 def test_a_model_without_known_layers_is_refused():
-    with pytest.raises(ModelError, match=r"take compiled out of optimizer\.implementation"):
+    with pytest.raises(ModelError, match=r"take compiled out of ECHOSCOPE_UPDATE_VARIANTS"):
         compiled_layers.compile_layers(torch.nn.Linear(2, 2))

@@ -90,14 +90,6 @@ def test_merged_weights_form_an_equivalent_ordinary_checkpoint(adapted, tmp_path
     assert torch.equal(logits(adapted), learned), "the adapted model itself is as it was"
 
 
-def test_an_untied_output_layer_is_merged_too(llama_folder, tmp_path):
-    model = load(llama_folder, PolicyConfig()).model
-    lora_adapters.attach_adapters(model, LoraConfig(rank=2, targets=["q_proj", "lm_head"]), seed=0)
-    randomise_adapters(model)
-    model.save_pretrained(tmp_path, state_dict=lora_adapters.merged(model))
-    assert torch.allclose(logits(AutoModelForCausalLM.from_pretrained(tmp_path)), logits(model), atol=1e-5)
-
-
 def test_peft_loads_the_adapter_onto_the_base(adapted, pocket_folder, tmp_path):
     randomise_adapters(adapted)
     lora_adapters.save_adapter(adapted, SETTINGS, str(pocket_folder), tmp_path)
@@ -118,13 +110,8 @@ def test_adapters_are_restored_exactly(adapted, pocket_folder):
 def test_adapters_of_another_rank_are_refused(adapted, pocket_folder):
     other = load(pocket_folder, PolicyConfig()).model
     lora_adapters.attach_adapters(other, LoraConfig(rank=2), seed=0)
-    with pytest.raises(ModelError, match=r"lora\.rank, lora\.targets and policy\.model must stay"):
+    with pytest.raises(ModelError, match=r"lora\.rank and policy\.model must stay"):
         lora_adapters.load_state(other, lora_adapters.state(adapted))
-
-
-def test_unknown_layers_are_named(policy):
-    with pytest.raises(ModelError, match=r"lora\.targets: .*nowhere"):
-        lora_adapters.attach_adapters(policy.model, LoraConfig(rank=2, targets=["nowhere"]), seed=0)
 
 
 def test_a_half_precision_base_gets_float32_adapters(pocket_folder):
@@ -134,20 +121,6 @@ def test_a_half_precision_base_gets_float32_adapters(pocket_folder):
     assert {parameter.dtype for parameter in lora_adapters.trainable(model)} == {torch.float32}
     assert logits(model).dtype == torch.bfloat16
     assert {weight.dtype for weight in lora_adapters.merged(model).values()} == {torch.bfloat16}
-
-
-def test_dropout_is_seeded_and_active_only_inside_the_block(policy):
-    lora_adapters.attach_adapters(policy.model, LoraConfig(rank=4, dropout=0.5), seed=0)
-    randomise_adapters(policy.model)
-    whole = logits(policy.model)
-    found = []
-    for seed in (1, 1, 2):
-        with lora_adapters.seeded_dropout(seed, policy.model):
-            found.append(logits(policy.model))
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
-    assert not torch.equal(found[0], whole)
-    assert torch.equal(logits(policy.model), whole)
 
 
 def test_a_copy_sharing_the_base_learns_independently(policy):

@@ -6,6 +6,7 @@ from torch import nn
 
 from tests.trainer import tiny
 from tests.trainer.learner.test_learner import batch_of, played
+from tests.trainer.steps import variants
 from trainer.config.run import PolicyConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
@@ -60,7 +61,8 @@ def test_float32_parameters_need_no_copy():
 def test_a_small_learning_rate_needs_master_weights_in_bfloat16(pocket_folder):
     moved = {}
     for master_weights in (True, False):
-        learner = half(pocket_folder, policy_lr=2e-6, implementation=[] if master_weights else ["half_steps"])
+        with variants(*([] if master_weights else ["half_steps"])):
+            learner = half(pocket_folder, policy_lr=2e-6)
         before = [p.detach().clone() for p in learner.policy.model.parameters()]
         batch = batch_of(learner, [1, 0, 0, 0, 1, 0])
         for iteration in range(20):

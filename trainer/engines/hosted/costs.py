@@ -49,9 +49,8 @@ class UsageTotals:
 
     def price(self, prompt: int, completion: int) -> float:
         """Return the price of this many tokens."""
-        return (
-            prompt * self.config.prompt_price_per_million + completion * self.config.completion_price_per_million
-        ) / _MILLION
+        prompt_price, completion_price = self.config.prices
+        return (prompt * prompt_price + completion * completion_price) / _MILLION
 
     def metrics(self) -> dict[str, float]:
         """Return the hosted/* metrics, without unknown ones."""
@@ -64,7 +63,7 @@ class UsageTotals:
         }
         if self.requests:
             metrics["hosted/latency"] = self.seconds / self.requests
-        if self.config.prompt_price_per_million or self.config.completion_price_per_million:
+        if any(self.config.prices):
             metrics["hosted/cost"] = self.cost
         return metrics
 

@@ -1,4 +1,4 @@
-"""Token sampling from logits: temperature, top-k, top-p and min-p, as pure functions of uniform numbers."""
+"""Token sampling from logits: temperature and top-p, as pure functions of uniform numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def sample_tokens(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tu
     Args:
         logits: (n, vocabulary), fp32.
         uniform: (n,) in [0, 1), one per row; unused at temperature 0.
-        params: temperature and filters.
+        params: temperature and top-p.
     Returns:
         (n,) token ids; (n,) their log-probabilities and (n,) the entropies of the tempered, otherwise unfiltered
         distribution, nats.
@@ -25,7 +25,7 @@ def sample_tokens(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tu
     if params.temperature == 0:
         tokens = logits.argmax(-1)
     else:
-        cumulative = apply_filters(probabilities, params).cumsum(-1)
+        cumulative = apply_top_p(probabilities, params.top_p).cumsum(-1)
         mass = cumulative[:, -1:]
         # Rounding must not lift the target to the whole mass: beyond it are only filtered-out tokens.
         target = torch.minimum(uniform[:, None] * mass, torch.nextafter(mass, torch.zeros_like(mass)))
@@ -33,15 +33,10 @@ def sample_tokens(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tu
     return tokens, whole.gather(-1, tokens[:, None])[:, 0], entropies
 
 
-def apply_filters(probabilities: Tensor, params: SamplingParams) -> Tensor:
-    """Set (n, vocabulary) probabilities of tokens outside top-k, top-p and min-p to zero (not renormalised)."""
-    if params.min_p:
-        probabilities = probabilities.where(probabilities >= params.min_p * probabilities.amax(-1, keepdim=True), 0)
-    if params.top_k:
-        least = probabilities.topk(min(params.top_k, probabilities.shape[-1]), dim=-1).values[:, -1:]
-        probabilities = probabilities.where(probabilities >= least, 0)
-    if params.top_p < 1:
+def apply_top_p(probabilities: Tensor, top_p: float) -> Tensor:
+    """Set (n, vocabulary) probabilities of tokens outside top-p to zero (not renormalised)."""
+    if top_p < 1:
         ordered, index = probabilities.sort(dim=-1, descending=True)
-        outside = ordered.cumsum(-1) - ordered >= params.top_p * ordered.sum(-1, keepdim=True)
+        outside = ordered.cumsum(-1) - ordered >= top_p * ordered.sum(-1, keepdim=True)
         probabilities = probabilities.masked_fill(outside.scatter(-1, index, outside), 0)
     return probabilities

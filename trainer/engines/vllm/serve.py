@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=int, default=8000, help="default: 8000")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="as policy.dtype")
-    parser.add_argument("--raw-logprobs", action="store_true", help="for rollouts with top_p, top_k or min_p")
+    parser.add_argument("--raw-logprobs", action="store_true", help="for rollouts with top_p below 1")
     parser.add_argument("--cpu", action="store_true", help="run without a GPU and without compilation")
     parser.add_argument("--vllm-args", default="", help='further options of vLLM, as in "--max-model-len 4096"')
 

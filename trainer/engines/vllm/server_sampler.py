@@ -125,8 +125,6 @@ class ServerSession:
             "max_tokens": params.max_tokens,
             "temperature": params.temperature,
             "top_p": params.top_p,
-            "top_k": params.top_k,
-            "min_p": params.min_p,
             "seed": derive(self.seeds[row], self.turn[row]),
             "logprobs": 0,
             "return_token_ids": True,

@@ -66,8 +66,8 @@ class VllmServer:
             option = "with" if logprobs_mode == "raw_logprobs" else "without"
             reported = mode if mode in ("raw_logprobs", "processed_logprobs") else "something else"
             raise ServerError(
-                f"engine.urls: {self.url} reports {reported}, but rollout's top_p, top_k and min_p require "
-                f"{logprobs_mode}: start it {option} --raw-logprobs"
+                f"engine.urls: {self.url} reports {reported}, but rollout.top_p requires {logprobs_mode}: "
+                f"start it {option} --raw-logprobs"
             )
 
     def load_weights(self, folder: str, version: str) -> None:

@@ -86,7 +86,7 @@ class VllmEngine:
             "max_num_seqs": MAX_ROWS,
             "enable_prefix_caching": True,
             "logprobs_mode": logprobs_mode(self.config.rollout),
-            "enforce_eager": engine.enforce_eager or not self.on_gpu,
+            "enforce_eager": engine.eager or not self.on_gpu,
             "disable_log_stats": True,
             "seed": 0,
         }
@@ -185,8 +185,8 @@ class VllmEngine:
 def logprobs_mode(rollout: RolloutConfig) -> Literal["raw_logprobs", "processed_logprobs"]:
     """Return the mode in which vLLM reports the tempered, otherwise unfiltered distribution.
 
-    vLLM has two modes: before temperature and filters, and after both. Without filters, the second is correct at any
-    temperature; with filters, the first is correct at temperature 1 (RunConfig then allows no other).
+    vLLM has two modes: before temperature and top-p, and after both. Without top-p, the second is correct at any
+    temperature; with it, the first is correct at temperature 1 (RunConfig then allows no other).
     """
     return "raw_logprobs" if rollout.biased else "processed_logprobs"
 

@@ -102,8 +102,6 @@ class VllmSession:
         return self.engine.vllm.SamplingParams(
             temperature=params.temperature,
             top_p=params.top_p,
-            top_k=params.top_k,
-            min_p=params.min_p,
             seed=derive(self.seeds[row], self.turn[row]),
             max_tokens=params.max_tokens,
             logprobs=0,

@@ -14,7 +14,6 @@ from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.learner.learner import POLICY, Learner
 from trainer.learner.micro_batch_plan import MicroBatchPlan
 from trainer.learner.update_meter import STEP_COST, UpdateReport
-from trainer.policy import lora_adapters
 from trainer.policy.forward import hidden_before
 from trainer.policy.head.token_logprobs import chunk_size
 from trainer.policy.load import Policy, output_head
@@ -35,7 +34,7 @@ class Imitator:
         self.config, self.policy = _imitation_settings(config), policy
         self.learner = Learner(self.config, policy, None, group)
 
-    def imitate(self, batch: Batch, seed: int, lr_factor: float = 1.0) -> dict[str, float]:
+    def imitate(self, batch: Batch, lr_factor: float = 1.0) -> dict[str, float]:
         """Take one optimiser step on a batch of demonstrations, with this share of the learning rate.
 
         Returns its metrics.
@@ -44,7 +43,7 @@ class Imitator:
         plan = learner.planner.plan(batch)
         learner.meter.begin(STEP_COST * len(batch), passes=1)
         learner.meter.begin_pass([plan])
-        loss = learner.oom_retry.run(lambda tokens: self._gradients(plan, seed, tokens))
+        loss = learner.oom_retry.run(lambda tokens: self._gradients(plan, tokens))
         metrics = self.group.sum_by_name({"sft/loss": loss})
         trained = learner.trainable[POLICY]
         metrics["sft/learning_rate"] = trained.schedule(lr_factor)
@@ -53,15 +52,14 @@ class Imitator:
         learner.version += 1
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
-    def _gradients(self, plan: MicroBatchPlan, seed: int, max_tokens: int) -> float:
+    def _gradients(self, plan: MicroBatchPlan, max_tokens: int) -> float:
         """Compute the gradients of this process's share, from scratch. Returns its share of the loss."""
         self.learner.zero_grad()
         losses, share, tokens = [], 0.0, int(plan.batch.mask.sum())
-        with lora_adapters.seeded_dropout(seed + self.group.rank, self.policy.model):
-            for _, piece, packed in self.learner.meter.watch(plan, max_tokens, "step", STEP_COST):
-                loss = -self.learner.network(piece.ids, piece.mask, 1.0, packed)[0].sum() / tokens
-                loss.backward()
-                losses.append(loss.detach())
+        for _, piece, packed in self.learner.meter.watch(plan, max_tokens, "step", STEP_COST):
+            loss = -self.learner.network(piece.ids, piece.mask, 1.0, packed)[0].sum() / tokens
+            loss.backward()
+            losses.append(loss.detach())
         for loss in losses:  # read only now, as reading waits for the GPU
             share += float(loss)
         return share

@@ -73,7 +73,7 @@ class LearnerGroup(TrainedPolicy, Protocol):
 class ImitatorGroup(TrainedPolicy, Protocol):
     """Learners that imitate demonstrations."""
 
-    def imitate(self, batch: Batch, seed: int, lr_factor: float, /) -> dict[str, float]:
+    def imitate(self, batch: Batch, lr_factor: float, /) -> dict[str, float]:
         """Take one optimiser step on a batch of demonstrations, with this share of the learning rate.
 
         Returns its metrics.

@@ -96,7 +96,7 @@ class ImitationStage:
         generator = torch.Generator().manual_seed(derive(config.seed, Purpose.UPDATE, epoch))
         order = epoch_order(self.environments, generator)[step * size : (step + 1) * size]
         batch = collate([self.taught[index] for index in order], self.pad_id)
-        metrics = self.imitators.imitate(batch, derive(config.seed, Purpose.UPDATE, epoch, step), factor)
+        metrics = self.imitators.imitate(batch, factor)
         if self.held_out is not None and (step + 1 == steps or iteration == self.last):
             metrics |= self.imitators.measure(self.held_out)
         self.session.progress.tokens += int(batch.mask.sum())

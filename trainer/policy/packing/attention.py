@@ -12,6 +12,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.modeling_utils import AttentionInterface
 
+from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.policy.load import ModelError
 from trainer.policy.packing import last_layer
 from trainer.policy.packing.grouped_attention import GROUPED_DEVICES, applies, attend_grouped
@@ -86,7 +87,7 @@ def _check_flex(model: PreTrainedModel) -> None:
         agrees, reason = False, f"fails ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
     if not agrees:
         raise ModelError(
-            f"FlexAttention {reason} with this model on {model.device}: take flex out of optimizer.implementation"
+            f"FlexAttention {reason} with this model on {model.device}: take flex out of {VARIANTS_VARIABLE}"
         )
 
 
@@ -99,7 +100,7 @@ def prepare(model: PreTrainedModel) -> None:
     if not prepared(model):
         raise ModelError(
             "this architecture's attention cannot be computed row by row (it has a sliding window, or is not "
-            "replaceable): take packed out of optimizer.implementation"
+            f"replaceable): take packed out of {VARIANTS_VARIABLE}"
         )
 
 

@@ -115,23 +115,11 @@ def _hosted(config: RunConfig) -> list[Figure]:
     hosted, (_, evaluated) = config.hosted, _trajectories(config)
     generated = evaluated * config.rollout.max_turns * config.rollout.max_response_tokens
     estimates = [_tokens(config, TokenLengths(None, None)), Figure("Time", "unknown", f"Depends on {hosted.host}.")]
-    if hosted.completion_price_per_million:
-        how = (
-            f"At {hosted.completion_price_per_million:g} per million tokens. Prompt tokens are extra; hosted.max_cost "
-            "limits the total."
-        )
-        return [
-            *estimates,
-            Figure(
-                "Cost of generated tokens", f"at most {generated * hosted.completion_price_per_million / 1e6:,.2f}", how
-            ),
-        ]
-    return [
-        *estimates,
-        Figure(
-            "Cost", "unknown", "hosted.prompt_price_per_million and hosted.completion_price_per_million are not set."
-        ),
-    ]
+    _, price = hosted.prices
+    if price:
+        how = f"At {price:g} per million tokens. Prompt tokens are extra; hosted.max_cost limits the total."
+        return [*estimates, Figure("Cost of generated tokens", f"at most {generated * price / 1e6:,.2f}", how)]
+    return [*estimates, Figure("Cost", "unknown", "hosted.price_per_million is not set.")]
 
 
 def _paces(recorded: Sequence[RecordedWork], model: str, parameters: int) -> list[RecordedPace]:

@@ -35,8 +35,7 @@ def _warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
         return messages
     if rollout.biased:
         messages.append(
-            f"{' and '.join(rollout.biased)} excludes tokens that the update assumes reachable: the importance ratio "
-            "is biased."
+            "rollout.top_p excludes tokens that the update assumes reachable: the importance ratio is biased."
         )
     if rollout.temperature < 1:
         messages.append(

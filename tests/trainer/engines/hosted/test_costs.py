@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,12 +18,12 @@ from trainer.engines.hosted.response_cache import ResponseCache, cache_key
 from trainer.metrics.registry import finite
 
 
-def config(**settings: float) -> HostedConfig:
+def config(**settings: Any) -> HostedConfig:
     return HostedConfig(url="http://127.0.0.1:1/v1", model="m", **settings)
 
 
 def test_tokens_and_costs_are_summed() -> None:
-    totals = UsageTotals(config(prompt_price_per_million=2.0, completion_price_per_million=10.0))
+    totals = UsageTotals(config(price_per_million=[2.0, 10.0]))
     totals.add(Usage(1_000, 100, 600), retries=2, seconds=1.0)
     totals.add(Usage(500, 50), retries=0, seconds=3.0)
     assert finite(totals.metrics()) == {
@@ -45,7 +46,7 @@ def test_an_unknown_price_gives_no_cost_metric() -> None:
     st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50), st.floats(0, 1)), max_size=30), st.floats(0.00001, 0.002)
 )
 def test_the_limit_holds_for_concurrent_requests(requests: list[tuple[int, int, float]], limit: float) -> None:
-    totals = UsageTotals(config(prompt_price_per_million=1.0, completion_price_per_million=3.0, max_cost=limit))
+    totals = UsageTotals(config(price_per_million=[1.0, 3.0], max_cost=limit))
     budget = BudgetLimiter(totals)
 
     async def request(prompt: int, completion: int, share: float) -> None:
@@ -64,7 +65,7 @@ def test_the_limit_holds_for_concurrent_requests(requests: list[tuple[int, int, 
 
 
 def test_a_request_waits_while_others_may_release_budget() -> None:
-    totals = UsageTotals(config(prompt_price_per_million=1.0, max_cost=0.0001))  # 100 tokens
+    totals = UsageTotals(config(price_per_million=[1.0, 0.0], max_cost=0.0001))  # 100 tokens
     budget, order = BudgetLimiter(totals), []
 
     async def request(name: str, most: int, used: int) -> None:

@@ -196,7 +196,7 @@ def test_a_continued_run_reads_its_calls_from_the_cache(tmp_path: Path) -> None:
 
 
 def test_the_reserved_cost_covers_definitions_and_calls(tmp_path: Path) -> None:
-    prices = {"prompt_price_per_million": 1.0, "max_cost": 0.0005}
+    prices = {"price_per_million": [1.0, 0.0], "max_cost": 0.0005}
     with Server(in_turn(ANSWER)).running() as server:
         end = run_factory.run(settings(server, hosted=prices), tmp_path, tmp_path / "cache")
     assert (end.reason, server.bodies) == ("budget", [])

@@ -4,17 +4,16 @@ import pytest
 import torch
 
 from tests.trainer.learner.test_learner import batch_of, learner_for, weights
+from tests.trainer.steps import variants
 from trainer.config.run import PolicyConfig
 from trainer.policy.load import ModelError, load
 from trainer.policy.packing import attention, segment_attention
 
 
 def learner_with(folder, on, **optimizer):
-    variants = ["separate", *(["packed"] if on else [])]
-    optimizer = {"mini_batch_trajectories": 6, "implementation": variants, "name": "sgd"} | optimizer
-    return learner_for(
-        folder, algorithm={"estimator": "gae"}, optimizer={"policy_lr": 0.1, "critic_lr": 0.1} | optimizer
-    )
+    sgd = {"mini_batch_trajectories": 6, "name": "sgd", "policy_lr": 0.1, "critic_lr": 0.1}
+    with variants("separate", *(["packed"] if on else [])):
+        return learner_for(folder, algorithm={"estimator": "gae"}, optimizer=sgd | optimizer)
 
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
@@ -51,7 +50,7 @@ def test_no_layer_but_attention_sees_padding(pocket_folder):
 def test_an_architecture_that_cannot_be_packed_is_refused_with_advice(policy):
     policy.model.config.sliding_window = 4
     policy.model.config.use_sliding_window = True
-    with pytest.raises(ModelError, match=r"row by row .* take packed out of optimizer\.implementation"):
+    with pytest.raises(ModelError, match=r"row by row .* take packed out of ECHOSCOPE_UPDATE_VARIANTS"):
         attention.prepare(policy.model)
     assert not attention.prepared(policy.model)
     assert policy.model.config._attn_implementation == "sdpa"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.trainer.learner.test_learner import batch_of, learner_for
 from tests.trainer.shared_prefix_batches import batch_of as family_batch
 from tests.trainer.shared_prefix_batches import families, mixed, prefixes_of
-from tests.trainer.steps import SGD, assert_same_step, stepped_on
+from tests.trainer.steps import SGD, assert_same_step, stepped_on, variants
 from trainer.policy.load import ModelError
 from trainer.policy.packing import attention, flex_mask, shared_prefix
 from trainer.policy.packing.flex_mask import FlexMask
@@ -72,18 +72,18 @@ def test_flex_attention_gives_the_same_scores_and_step(pocket_folder, llama_fold
     monkeypatch.setattr(shared_prefix, "MIN_SHARED_TOKENS", 1)
     folder = {"pocket": pocket_folder, "llama": llama_folder}[model]
     scores, steps, before = [], [], None
-    for variants in ([], ["flex"]):
-        learner = learner_for(
-            folder,
-            algorithm={"estimator": "gae"},
-            optimizer=SGD
-            | {"implementation": variants, "mini_batch_trajectories": 9, "gradient_checkpointing": recomputed},
-        )
+    for names in ([], ["flex"]):
+        with variants(*names):
+            learner = learner_for(
+                folder,
+                algorithm={"estimator": "gae"},
+                optimizer=SGD | {"mini_batch_trajectories": 9, "gradient_checkpointing": recomputed},
+            )
         batch = mixed()
         batch.sampler_logprobs = learner.score(batch).logprobs
         packed = [part.packed for part in learner.micro_batches(batch)]
         assert packed
-        assert all((part.flex is not None) == bool(variants) for part in packed)
+        assert all((part.flex is not None) == bool(names) for part in packed)
         scores.append(batch.sampler_logprobs)
         before = {key: value.clone() for key, value in stepped_on(learner).items()}
         learner.update(batch, 1)
@@ -112,7 +112,7 @@ def test_a_kernel_that_fails_is_refused_with_advice(policy, monkeypatch):
         raise RuntimeError("no such kernel")
 
     monkeypatch.setattr(FlexMask, "attend", refused)
-    advice = r"FlexAttention fails .*no such kernel.* take flex out of optimizer\.implementation"
+    advice = r"FlexAttention fails .*no such kernel.* take flex out of ECHOSCOPE_UPDATE_VARIANTS"
     with pytest.raises(ModelError, match=advice):
         attention.prepare_models([policy.model], required=False, optional=True, flex=True)
 
@@ -124,6 +124,7 @@ def test_a_kernel_with_other_results_is_refused(policy, monkeypatch):
 
 
 def test_without_sharing_and_packing_nothing_is_checked(pocket_folder):
-    learner = learner_for(pocket_folder, optimizer={"implementation": ["flex", "separate"]})
+    with variants("flex", "separate"):
+        learner = learner_for(pocket_folder)
     batch = batch_of(learner, [1, 0, 0])
     assert all(part.packed is None for part in learner.micro_batches(batch))

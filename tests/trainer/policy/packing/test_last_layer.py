@@ -11,6 +11,7 @@ from tests.trainer.learner.test_learner import batch_of as learner_batch
 from tests.trainer.learner.test_learner import learner_for
 from tests.trainer.memory.test_estimate import built
 from tests.trainer.shared_prefix_batches import batch_of, families, mixed, prefixes_of
+from tests.trainer.steps import variants
 from trainer.distributed.group import SingleProcess
 from trainer.learner.micro_batch_plan import Planner
 from trainer.policy.forward import PolicyForward, hidden_before
@@ -57,7 +58,8 @@ def test_gradients_are_those_of_the_whole_layer(model):
 
 
 def test_prompts_and_observations_do_not_pass_the_last_layer(pocket_folder):
-    learner = learner_for(pocket_folder, optimizer={"implementation": ["packed"]})
+    with variants("packed"):
+        learner = learner_for(pocket_folder)
     batch = learner_batch(learner, [1, 0, 0, 0, 1, 0])
     seen = {0: 0, -1: 0}
     for number in seen:

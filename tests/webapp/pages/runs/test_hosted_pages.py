@@ -40,8 +40,7 @@ def hosted(request: pytest.FixtureRequest, run: Run) -> Run:
                 "hosted": {
                     "url": server.url,
                     "model": "some-model",
-                    "prompt_price_per_million": 1,
-                    "completion_price_per_million": 2,
+                    "price_per_million": [1, 2],
                 },
             }
         )

@@ -69,9 +69,9 @@ def test_an_evaluation_is_launched_played_and_shown(who: Visitors, tmp_path: Pat
 
 
 def test_the_baseline_is_launched_with_its_own_settings(who: Visitors) -> None:
-    run = launched(who, **{"kind": "sft", "lora.rank": "64", "lora.alpha": "32", "lora.targets": "q_proj, v_proj"})
+    run = launched(who, **{"kind": "sft", "lora.rank": "64", "lora.alpha": "32"})
     config = RunConfig.model_validate(run.config)
-    assert (config.lora.rank, config.lora.targets) == (64, ["q_proj", "v_proj"])
+    assert (config.lora.rank, config.lora.alpha) == (64, 32)
     assert summaries.algorithm_text(run.config) == "SFT · pocket policy"
     assert estimates.size_sentence(config) == "80 steps of 128 out of 1,000 demonstrations"
 

@@ -123,7 +123,7 @@ def test_a_worker_uses_its_own_list_not_the_database(run: Run) -> None:
 
 
 def test_a_hosted_model_is_shown_by_name_and_needs_no_device(people: People) -> None:
-    config = configuration(completion_price_per_million=2.0)
+    config = configuration(price_per_million=[0.0, 2.0])
     assert summaries.algorithm_text(config.model_dump()) == "Evaluation · gpt-4o-mini"
     requested = config.model_copy(update={"policy": config.policy.model_copy(update={"device": "cuda"})})
     assert device_classes.suggested_class(requested, ["cpu", "gpu"]) == "cpu"
