@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 from pytest_django import Settings
 
 from tests.browser.served import ORIGIN, serve, tables_beside_the_browser
+from tests.browser.static_pages import Scheme, html, static_pages
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People, people, run
 from trainer.config.run import RunConfig
@@ -139,3 +140,27 @@ def test_an_update_moves_and_its_reel_hands_over_to_the_user(updating: tuple[Pag
     sockets[0].send(json.dumps({"type": "events", "first": 100, "last": 101, "events": events}))
     expect(note).to_have_attribute("data-kind", "live")
     expect(page.locator(".learning")).to_have_count(0)
+
+
+FILLS = """() => {
+  const animation = document.querySelector(".news .shape").getAnimations()[0];
+  animation.pause();
+  return [0, 4000, 5200, 6000, 6900].map((time) => {
+    animation.currentTime = time;
+    return getComputedStyle(document.querySelector(".shape")).fill;
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_glow_of_a_new_success_fades_to_green_without_another_colour(scheme: Scheme, browser: Browser) -> None:
+    """Chromium interpolates a plain colour and a mixed one to values far outside of oklab's range: bright yellow."""
+    cell = '<svg><g class="cell success news"><path class="shape" d="M0 0H9V9H0Z"/></g></svg>'
+    with static_pages(browser, 400, 300, scheme) as pages:
+        page = pages.open(
+            html(cell, "window.drawn = true", '<link rel="stylesheet" href="/static/css/run.css">'), "drawn"
+        )
+        for fill in page.evaluate(FILLS):
+            lightness, a, b = map(float, fill.removeprefix("oklab(").removesuffix(")").split())
+            assert 0.4 < lightness < 0.9, fill
+            assert -0.3 < a < 0 < b < 0.3, f"{fill} is not green"

@@ -1,6 +1,6 @@
 """Change one operator, number or condition in random lines, and count how many of these mutants the tests notice.
 
-    python -m pytest -n 2 -m "not browser and not nightly" --cov --cov-context=test     # writes .coverage
+    python -m tests.suite test-python -m "not nightly" --cov --cov-context=test     # writes .coverage
     python -m tests.development.mutants --lines 200 --seed 0
 
 Each mutant is tried in a copy of the committed tree, with the tests that ran its line, the closest ones first, until
