@@ -3,10 +3,11 @@
     python -m bench.pictures                                # trains a run, takes all pictures into docs/images
     python -m bench.pictures --keep-run DIR                 # keeps its journal
     python -m bench.pictures --journal var/runs/RUN         # shows that run (of `make demo`, say) instead of training
-    python -m bench.pictures --only player result           # some of them
+    python -m bench.pictures --only player filmstrip        # some of them
     python -m bench.pictures --only recorded tool-call taxi # those that need no trained run: a minute
     python -m bench.pictures --only trap trap-curves        # trains bandit-starpo-trap, or shows the run of --trap
     python -m bench.pictures --only echo-trap               # the recorded Echo Trap as an animation
+    python -m bench.pictures --only tour --journal DIR      # the first five minutes, in two
 
 It starts its own instance of the product, trains the pocket policy on two cores (a quarter of an hour, same settings
 and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the run's
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +28,7 @@ from typing import Any
 
 import httpx
 
-from bench.pictures import film
+from bench.pictures import film, tour
 from bench.pictures.compress import save
 from bench.pictures.recorded_runs import record_calls, record_game, sent
 from bench.pictures.screenshots import (
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     trained = ["live", *(screenshot.name for screenshot in SCREENSHOTS)]
     trapped = [screenshot.name for screenshot in TRAP]
-    names = [*trained, *trapped, *RECORD, TAXI.name, film.NAME]
+    names = [*trained, tour.NAME, *trapped, *RECORD, TAXI.name, film.NAME]
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the pictures (default: docs/images)")
     parser.add_argument("--journal", type=Path, help="folder of a run to show instead of training one")
     parser.add_argument("--trap", type=Path, help="folder of a collapsed run to show instead of training one")
@@ -85,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     film.film_replay(browser, instance.url, options.out)
                 if set(options.only) & set(trapped):
                     _take_trapped(instance, camera, options)
-                if set(options.only) & set(trained):
+                if set(options.only) & {*trained, tour.NAME}:
                     _take_trained(instance, camera, options)
         finally:
             instance.stop()
@@ -108,7 +110,13 @@ def _take_trained(instance: Instance, camera: Camera, options: argparse.Namespac
     journal = (options.journal or instance.home / "runs" / run) / JOURNAL_FILE
     if "live" in options.only:
         camera.take("live", f"/runs/{_unfinished(instance, journal)}/", LIVE)
-    _take_scenes(instance, camera, run, options.only)
+    lost = most_telling_loss(_trajectories(instance, run, "train"))
+    learned = learned_puzzle(_trajectories(instance, run, "eval"))
+    for screenshot in SCREENSHOTS:
+        if screenshot.name in options.only:
+            camera.take(screenshot.name, screenshot.path(run, lost, learned), screenshot)
+    if tour.NAME in options.only:
+        _film_tour(instance, camera, journal.read_bytes(), tour.Scenery(run, lost, learned))
     if options.keep_run:
         options.keep_run.mkdir(parents=True, exist_ok=True)
         shutil.copy2(journal, options.keep_run)
@@ -131,6 +139,8 @@ class Camera:
     def __init__(self, browser: Any, instance: Instance, out: Path) -> None:
         name, _, value = instance.cookie.partition("=")
         self.out = out
+        self._browser, self._url = browser, instance.url
+        self._cookies = [{"name": name, "value": value, "url": instance.url}]
         self._contexts = {}
         for theme in THEMES:
             context = browser.new_context(
@@ -140,8 +150,16 @@ class Camera:
                 color_scheme=theme,
                 reduced_motion="reduce",
             )
-            context.add_cookies([{"name": name, "value": value, "url": instance.url}])
+            context.add_cookies(self._cookies)
             self._contexts[theme] = context
+
+    def open_page(self, window: tuple[int, int]) -> Any:
+        """Return a page with motion, in one pixel per pixel, for an animation."""
+        context = self._browser.new_context(
+            base_url=self._url, viewport={"width": window[0], "height": window[1]}, color_scheme="light"
+        )
+        context.add_cookies(self._cookies)
+        return context.new_page()
 
     def take(self, name: str, path: str, screenshot: Screenshot) -> None:
         """Write the picture of a page in both themes; both pages are opened first, to show the same moment."""
@@ -234,12 +252,30 @@ def _send_rest(instance: Instance, run: str, content: bytes, offset: int, *, gro
         offset = answer.json()["offset"]
 
 
-def _take_scenes(instance: Instance, camera: Camera, run: str, names: Sequence[str]) -> None:
-    lost = most_telling_loss(_trajectories(instance, run, "train"))
-    learned = learned_puzzle(_trajectories(instance, run, "eval"))
-    for screenshot in SCREENSHOTS:
-        if screenshot.name in names:
-            camera.take(screenshot.name, screenshot.path(run, lost, learned), screenshot)
+def _film_tour(instance: Instance, camera: Camera, journal: bytes, scenery: tour.Scenery) -> None:
+    """Write the animation of the first five minutes. The run of its live page goes on while it is filmed."""
+    shown = beginning(journal, LIVE_AT)
+    run = _push(instance, shown, TITLE, growing=True)
+    sent, stop = len(shown), threading.Event()
+
+    def send(lines: bytes) -> None:
+        nonlocal sent
+        sent += len(lines)
+        _send_rest(instance, run, journal[:sent], sent - len(lines), growing=True)
+
+    lines = journal[sent:].splitlines(keepends=True)
+    feed = threading.Thread(target=tour.paced, args=(lines, send, stop))
+    page = camera.open_page(tour.WINDOW)
+    recorder = tour.Recorder(page)
+    feed.start()
+    try:
+        tour.walk(recorder, run, scenery)
+    finally:
+        stop.set()
+        feed.join()
+        page.close()
+    file = camera.out / f"{tour.NAME}.webp"
+    print(f"{file.name}: {tour.save_tour(recorder, file) / 1000:.0f} kB, {sum(recorder.durations()) / 1000:.0f} s")
 
 
 def _trajectories(instance: Instance, run: str, split: str) -> list[Trajectory]:

@@ -51,7 +51,6 @@ SCREENSHOTS = (
         height=860,
         wait=".board svg",
     ),
-    Screenshot("result", lambda run, lost, learned: f"/runs/{run}/", part=".result", wait=".result"),
     Screenshot(
         "filmstrip",
         lambda run, lost, learned: f"/t/{learned['slug']}/prompt",
@@ -59,8 +58,6 @@ SCREENSHOTS = (
         keys=("End",),
         wait="[data-film] .board svg",
     ),
-    Screenshot("curves", lambda run, lost, learned: f"/runs/{run}/curves", wait=".u-wrap canvas"),
-    Screenshot("explorer", lambda run, lost, learned: f"/runs/{run}/trajectories?split=train", wait="table"),
 )
 """Pictures of the finished run; the live page is taken while it trains."""
 FOREIGN = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import threading
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from bench.pictures import film
+from bench.pictures import film, tour
 from bench.pictures.compress import MAX_BYTES, save
 from bench.pictures.screenshots import beginning, fatal_position, learned_puzzle, most_telling_loss
 from tests.webapp import recorded_journal
@@ -21,6 +22,7 @@ from trainer.journal.protocol import JOURNAL_FILE
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 300_000
+ANIMATIONS = {film.NAME: film.MAX_BYTES, tour.NAME: tour.MAX_BYTES}
 PICTURE = re.compile(r"""(?:src|srcset)="([^"]+\.(?:webp|png|svg))"|!\[[^\]]*\]\(([^)]+\.(?:webp|png|svg))\)""")
 
 
@@ -92,6 +94,28 @@ def test_an_animation_has_every_frame_or_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "large.webp").exists()
 
 
+def test_the_filmed_run_gets_its_lines_in_their_order_until_it_is_stopped() -> None:
+    lines = [json.dumps({"time": at}).encode() + b"\n" for at in (5.0, 5.0, 5.2, 900.0)]
+    stop, sent = threading.Event(), []
+
+    def send(part: bytes) -> None:
+        sent.append(part)
+        if len(sent) == 2:
+            stop.set()
+
+    tour.paced(lines, send, stop)
+    assert sent == [lines[0] + lines[1], lines[2]]
+
+
+def test_a_frame_of_the_tour_has_the_window_with_a_pointer_and_the_caption_below() -> None:
+    frame = tour.framed(Image.new("RGB", tour.WINDOW, "white"), "What is seen", (640, 380))
+    assert frame.size == (tour.SIZE[0], tour.SIZE[1] + tour.BAND)
+    assert frame.getpixel((5, 5)) == (255, 255, 255)
+    assert frame.crop((470, 270, 500, 310)).getextrema()[0] == (0, 255), "a black pointer with a white edge"
+    caption = frame.crop((0, tour.SIZE[1], *frame.size))
+    assert len(caption.getcolors() or []) > 10, "text on the band"
+
+
 @pytest.mark.parametrize(
     "document", ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
 )
@@ -102,6 +126,9 @@ def test_pictures_of_the_documentation_exist_and_are_small(document: str) -> Non
         if not address.startswith("http"):
             path = (ROOT / document).parent / address
             assert path.is_file(), address
-            assert path.stat().st_size < (film.MAX_BYTES if path.name.startswith(film.NAME) else LIMIT), address
+            limit = {film.NAME: film.MAX_BYTES, tour.NAME: tour.MAX_BYTES}.get(
+                re.split(r"-(?:light|dark)", path.stem)[0]
+            )
+            assert path.stat().st_size <= (limit or LIMIT), address
     for tag in re.findall(r"<img[^>]*>", text):
         assert re.search(r'alt="[^"]{20,}"', tag), f"{tag} needs an alternative text"
