@@ -340,6 +340,8 @@ def test_verdicts_in_the_journal_of_another_trainer_are_kept(people: People, tmp
     assert run.alarms.filter(computed=True).exists()
     journal_builder.write(path.parent, alarm, *metrics[60:])
     JournalTailer(Run.objects.get(pk=run.pk), path.parent).drain()
+    run.refresh_from_db()
+    assert run.resync_seq == run.seq == 1 + len(metrics) + 1, "open pages reload with what was read at once"
     assert list(run.alarms.values_list("message", flat=True)) == ["It says so itself."]
     assert not MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS).exists()
 
