@@ -91,3 +91,12 @@ def test_centring_rewards_changes_the_last_token_only() -> None:
     same = torch.zeros(2, dtype=torch.long)
     found = normalize_tokens(raw, mask, same, same, grouping="state", method="mean")
     assert found.tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, -2.0]]
+
+
+def test_scaling_rewards_scales_every_token_and_centres_on_the_last_one() -> None:
+    raw, mask = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]]), torch.ones(2, 3, dtype=torch.bool)
+    same = torch.zeros(2, dtype=torch.long)
+    std = torch.tensor([3.0, 1.0]).std()
+    found = normalize_tokens(raw, mask, same, same, grouping="state", method="mean_std")
+    torch.testing.assert_close(found[:, :2], raw[:, :2] / std, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found.sum(1), torch.tensor([1.0, -1.0]) / std, rtol=1e-4, atol=1e-4)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from envs.base import GridBoard, TextBoard
+from envs.base import CallRecord, GridBoard, TextBoard
 from tests.webapp import journal_builder
 from tests.webapp.ingest.test_token_arrays_ingest import tokens
 from trainer.journal import events as journal
@@ -180,6 +180,22 @@ def test_a_turn_is_cut_until_a_page_can_show_many_of_them() -> None:
     assert len(huge.actions) == 20
     with pytest.raises(limits.LimitExceeded, match=r"line 3 is a turn of .* bytes"):
         limits.fitted(turn.model_copy(update={"terms": {f"{number:0200}": 0.0 for number in range(1000)}}))
+
+
+def test_calls_of_a_turn_that_is_too_large_keep_their_short_parts() -> None:
+    """Tools that answer with whole pages: the page shows which calls were made, and how each result began."""
+    turn = journal_builder.turn("a", 0).model_copy(update={"seq": 3})
+    asked = CallRecord(tool="search", arguments={"query": "rivers"}, result="r" * 200)
+    written = CallRecord(tool="t" * 250, arguments={"code": "x" * 300}, result="r" * 30_000)
+    actions = [turn.actions[0].model_copy(update={"call": call}) for call in (asked, written)] * 10
+    short = limits.fitted(turn.model_copy(update={"actions": actions}))
+    assert isinstance(short, journal.Turn)
+    first, second = (action.call for action in short.actions[:2])
+    assert first == asked
+    assert second is not None
+    assert second.tool == "t" * 200 + " … [50 more characters]"
+    assert second.result == "r" * 200 + " … [29,800 more characters]"
+    assert second.arguments == {"arguments": '{"code": "' + "x" * 190 + " … [112 more characters]"}
 
 
 def test_numbers_of_turns_actions_and_members_are_limited() -> None:
