@@ -156,13 +156,14 @@ def main() -> int:
     parser.add_argument("folders", nargs="*", default=list(MUTATED))
     parser.add_argument("--lines", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first ones, which an earlier run tried")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--tests", type=int, default=200, help="largest number of tests per mutant, closest first")
     parser.add_argument("--coverage", type=Path, default=ROOT / ".coverage", help="of a run with --cov-context=test")
     arguments = parser.parse_args()
     data = CoverageData(str(arguments.coverage))
     data.read()
-    mutants = drawn(arguments.folders, arguments.lines, arguments.seed)
+    mutants = drawn(arguments.folders, arguments.lines, arguments.seed)[arguments.skip :]
     planned = [(mutant, tests_of(mutant, data)[: arguments.tests]) for mutant in mutants]
     outcomes: Counter[str] = Counter()
     killers: set[str] = set()
