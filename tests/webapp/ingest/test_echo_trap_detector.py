@@ -379,12 +379,12 @@ def test_an_open_page_shows_what_a_reloaded_one_shows(
         with growing.open("ab") as file:
             file.writelines(lines[start : start + 9])
         JournalTailer(Run.objects.get(pk=run.pk), growing.parent).drain()
-    frames = run.batches.filter(last_seq__gt=early["seq"]).order_by("last_seq").values_list("frame", flat=True)
-    events = [event for frame in frames for event in json.loads(frame)["events"]]
-    reduced = evaluate("live/reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": events})
-    reloaded = as_json(snapshot(run))
-    for part in ("evidence", "alarms", "alarm"):
-        assert reduced[part] == reloaded[part], part
+        frames = run.batches.filter(last_seq__gt=early["seq"]).order_by("last_seq").values_list("frame", flat=True)
+        events = [event for frame in frames for event in json.loads(frame)["events"]]
+        reduced = evaluate("live/reducer.js", "reduceAll(data.state, data.events)", {"state": early, "events": events})
+        reloaded = as_json(snapshot(Run.objects.get(pk=run.pk)))
+        for part in ("evidence", "alarms", "alarm"):
+            assert reduced[part] == reloaded[part], part
     state = echo_trap.get_state(reloaded)
     titles = {sign.key: sign.title for sign in SIGNALS}
     shown = evaluate(
