@@ -55,6 +55,9 @@ class ClusterConnection:
         self.config = config
         self.placement = ActorPlacement(stop, notify)
         self.address = os.environ.get(RAY_ADDRESS_VARIABLE, "").strip()
+        if any(character.isspace() or character == "@" for character in self.address):
+            example = "an address such as 10.0.0.5:6379, or auto"
+            raise ClusterError(f"{RAY_ADDRESS_VARIABLE} must be {example}, not {self.address!r}")
         self._owned = not ray.is_initialized()
         self._folder: str | None = None
         if self._owned:

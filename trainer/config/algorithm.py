@@ -20,8 +20,8 @@ from trainer.config.conditions import (
     is_none_of,
     is_one_of,
     is_zero,
-    value_at,
 )
+from trainer.config.dotted import value_at
 
 if TYPE_CHECKING:
     EstimatorName = str

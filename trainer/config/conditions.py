@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainer.config.dotted import value_at
+
 Data = Mapping[str, Any]
 """A configuration as nested data."""
 Condition = Callable[[Data], bool]
@@ -46,14 +48,6 @@ class NoEffect:
 
 
 _KINDS = {"train": "training", "evaluate": "an evaluation", "sft": "supervised fine-tuning"}
-
-
-def value_at(data: Data, name: str) -> Any:
-    """Return the value of a dotted name; None if it is absent."""
-    value: Any = data
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
 
 
 def is_one_of(name: str, values: Sequence[str]) -> Condition:

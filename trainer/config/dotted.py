@@ -31,6 +31,14 @@ def put(data: dict[str, Any], name: str, value: Any) -> None:
     section[last] = value
 
 
+def value_at(data: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a dotted name; None if it is absent."""
+    value: Any = data
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
 def leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted name and value of every leaf, that is of every value that is not a mapping."""
     for name, value in data.items():

@@ -33,6 +33,7 @@ class SftConfig(Section):
             except_for=("warmup_steps",),
         ),
     )
+
     warmup_steps: int = setting(
         0,
         "Optimiser steps on demonstrations before the first iteration of a training run; 0 = none. For pretrained "
@@ -129,6 +130,7 @@ class WarmupConfig(Section):
     """
 
     no_effect = (NoEffect((is_none_of("policy.model", (POCKET,)),), "only the pocket policy is warmed up"),)
+
     course: Course = setting(
         "general",
         "What the policy is warmed up on: general (Sokoban, FrozenLake and Bandit) or a single environment.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import field_validator, model_validator
@@ -48,7 +48,7 @@ class MemoryConfig(Section):
     """Check that a run fits its device's memory."""
 
     no_effect = (
-        NoEffect(HOSTED_ANSWERS.conditions, HOSTED_ANSWERS.reason, ("max_concurrent_trajectories",)),
+        replace(HOSTED_ANSWERS, names=("max_concurrent_trajectories",)),
         NoEffect(
             (is_one_of("engine.name", ("vllm", "server")),),
             "only the engine “transformers” uses it",

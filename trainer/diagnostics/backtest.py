@@ -126,8 +126,8 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
             match parse_line(line, number):
                 case RunStarted() as started:
                     metrics = {i: values for i, values in metrics.items() if i <= started.from_iteration}
-                    settings = started.config.get("echo_trap", {})
-                    config = EchoTrapConfig(**{name: settings[name] for name in ("window",) if name in settings})
+                    window = started.config.get("echo_trap", {}).get("window")
+                    config = EchoTrapConfig() if window is None else EchoTrapConfig(window=window)
                 case Metrics() as event if event.iteration > 0:
                     metrics.setdefault(event.iteration, {}).update(event.values)
     return metrics, config

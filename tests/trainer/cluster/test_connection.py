@@ -69,6 +69,13 @@ def test_what_a_cluster_answers_instead_is_passed_on_with_advice(monkeypatch, li
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("address", ["head node:6379", "user@head:6379"])
+def test_an_address_of_no_cluster_is_refused_before_any_connection(monkeypatch, address):
+    monkeypatch.setenv(RAY_ADDRESS_VARIABLE, address)
+    with pytest.raises(ClusterError, match=r"must be an address such as 10\.0\.0\.5:6379"):
+        connect()
+
+
 def test_a_machine_too_busy_to_start_ray_is_named(monkeypatch):
     monkeypatch.setattr("ray.init", raising(Exception("The current node timed out during startup. This could ...")))
     with pytest.raises(ClusterError, match=rf"could not be started.*half a minute.*{RAY_ADDRESS_VARIABLE}"):

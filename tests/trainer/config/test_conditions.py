@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.config.conditions import value_at
+from trainer.config.dotted import value_at
 from trainer.config.files import load_preset, preset_names, with_overrides
 from trainer.config.notes import ignored_filter, notes
 from trainer.config.run import RunConfig

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainer.config.conditions import value_at
+from trainer.config.dotted import value_at
 from trainer.config.files import PRESETS, load_preset, preset_names
 
 TABLE = Path(__file__).parents[3] / "docs" / "fidelity.md"
