@@ -33,8 +33,8 @@ ARGS ?=
 ONE ?=
 export ONE
 
-SET_UP = help demo up dev install lock upgrade platforms audit sbom
-SUITE = lint test test-all test-fast test-python test-browser test-adapters test-vllm test-models test-gpu
+SET_UP = help demo up dev install lock upgrade
+SUITE = lint platforms audit sbom test test-all test-fast test-python test-browser test-adapters test-vllm test-models test-gpu
 .PHONY: $(SET_UP) $(SUITE) clean
 .DEFAULT_GOAL := help
 

@@ -16,10 +16,8 @@ from bootstrap.progress import ROOT, SetupError
 
 SOURCES = ROOT / "static"
 TARGET = ROOT / "build" / "static"
-PROGRAM = "node_modules/@esbuild/*/bin/esbuild"
-"""esbuild without Node, in the package of this platform."""
-SITE = "js/pages/site.js"
-"""Script of every page that extends base.html."""
+PROGRAM = "node_modules/@esbuild/*/bin/esbuild"  # without Node, in the package of this platform
+SITE = "js/pages/site.js"  # script of every page that extends base.html
 _NAMED = re.compile(r'{% static "(js/[^"]+\.js)" %}')
 
 
@@ -29,8 +27,7 @@ def entry_points() -> dict[str, str]:
     Scripts of pages that extend base.html import the script of the site: esbuild, which makes one file of all modules
     that the same pages load, then needs few files for modules that the site's script has anyway.
     """
-    documents: set[str] = set()
-    parts: set[str] = set()
+    documents, parts = set[str](), set[str]()
     for path in (ROOT / "templates").rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         (documents if "<html" in text else parts).update(_NAMED.findall(text))

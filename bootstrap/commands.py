@@ -13,7 +13,6 @@ from pathlib import Path
 from bootstrap import locks, machine, node, packages
 from bootstrap.packages import PYTHON
 from bootstrap.progress import ROOT, SetupError
-from bootstrap.setup_lock import exclusive
 
 
 def run(commands: Mapping[str, Callable[..., int]], arguments: Sequence[str]) -> int:
@@ -40,7 +39,7 @@ def set_up(name: str) -> Path:
     """Install the packages of an environment, see `packages.ensure`, and libraries of the pages. Returns its Python."""
     started = time.monotonic()
     machine.require_supported_system()
-    with exclusive(ROOT / "var" / "setup.lock"):
+    with machine.exclusive(ROOT / "var" / "setup.lock"):
         python = packages.ensure(name)
         if name in ("run", "dev"):
             node.ensure(with_tools=name == "dev")
@@ -74,7 +73,4 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "install": install,
     "lock": locks.update,
     "upgrade": partial(locks.update, "--upgrade"),
-    "platforms": locks.check_platforms,
-    "audit": locks.audit,
-    "sbom": locks.bill_of_materials,
 }

@@ -1,4 +1,4 @@
-"""Properties of this machine: system, disk space, memory, GPUs."""
+"""Properties of this machine: system, disk space, GPUs; and locks between processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bootstrap.progress import SetupError
@@ -18,9 +20,8 @@ def require_space(folder: Path, needed: int) -> None:
     """Raise SetupError if the disk of `folder` has less than `needed` bytes free."""
     if (free := shutil.disk_usage(folder).free) < needed:
         raise SetupError(
-            f"Not enough disk space to install Echoscope: {folder} has {free / GIB:.1f} GB free, "
-            f"{needed / GIB:.1f} GB are needed. Nothing was changed. Free some space, or move the checkout to a "
-            "larger disk, and run it again."
+            f"Not enough disk space to install Echoscope: {folder} has {free / GIB:.1f} GB free, {needed / GIB:.1f} GB "
+            "are needed. Nothing was changed. Free some, or move the checkout to a larger disk, and run it again."
         )
 
 
@@ -54,3 +55,18 @@ def require_supported_system() -> None:
             "PyTorch has no build for Intel Macs: on one, run Echoscope in Docker (`docker compose up`). On a Mac with "
             "Apple silicon, this Python was made for Intel processors and runs emulated: install one for arm64."
         )
+
+
+@contextmanager
+def exclusive(lock: Path) -> Iterator[None]:
+    """Lock a file; waits while another process has locked it."""
+    import fcntl  # missing on Windows, where a sentence explains it
+
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("  … another set-up is running in this checkout; waiting for it", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

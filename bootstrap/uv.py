@@ -93,11 +93,8 @@ def call(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 def argv(*arguments: str) -> list[str]:
     """Return the command line of uv, after `ensure`."""
-    return [
-        _path() or "uv",
-        *arguments,
-        *(["--no-index"] if arguments[0] == "pip" and "no-index" in _pip_options() else []),
-    ]
+    no_index = ["--no-index"] if arguments[0] == "pip" and "no-index" in _pip_options() else []
+    return [_path() or "uv", *arguments, *no_index]
 
 
 def environment() -> dict[str, str]:

@@ -20,7 +20,7 @@ from django.apps import apps
 from django.db import connection
 from django.test import TransactionTestCase
 
-from bootstrap.setup_lock import exclusive
+from bootstrap.machine import exclusive
 from tests.patience import SECONDS
 from webapp.services import addresses, postgres
 from webapp.services.addresses import ROOT, Addresses, free_port

@@ -19,6 +19,7 @@ from bootstrap import commands, locks, machine, node, packages, uv
 from bootstrap.torch_build import VERSION
 from tests.local_http import serving
 from tests.setup.checkouts import UNREACHABLE, Checkout, Index
+from tests.suite import locked_packages
 
 CUDA = 'nvidia-cublas==13 ; platform_system == "Linux" or platform_system == "Darwin"'
 ELSEWHERE = 'nvidia-cublas==13 ; platform_system == "Windows"'
@@ -239,7 +240,7 @@ def test_packages_of_npm_are_fetched_unless_the_locked_versions_are_there(
 
 def test_vllm_is_refused_where_it_has_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    with pytest.raises(packages.SetupError, match="They did NOT run"):
+    with pytest.raises(packages.SetupError, match="did NOT run"):
         packages.ensure("vllm")
 
 
@@ -316,12 +317,12 @@ class TestLockFiles:
         self, tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(locks, "LOCKED", {"run": "", "vllm": ""})
-        monkeypatch.setattr(locks, "PYTHONS", ("3.11", "3.12"))
-        assert locks.check_platforms() == 0
+        monkeypatch.setattr(locked_packages, "PYTHONS", ("3.11", "3.12"))
+        assert locked_packages.check_platforms() == 0
         index.add("fast", "1", tag="cp311-cp311-manylinux_2_28_x86_64")
         (tmp_path / "run.txt").write_text("agent==1\nfast==1\n")
-        with pytest.raises(locks.SetupError, match=r"Python 3\.12: (.|\n)*fast"):
-            locks.check_platforms()
+        with pytest.raises(locked_packages.SetupError, match=r"Python 3\.12: (.|\n)*fast"):
+            locked_packages.check_platforms()
 
     def test_locked_versions_are_kept_until_an_upgrade(
         self, tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
@@ -341,20 +342,20 @@ class TestLockFiles:
 
     def test_source_only_packages_are_those_of_the_lock_file(self) -> None:
         lines = (packages.LOCKS / "adapters.txt").read_text().splitlines()
-        assert all(any(line.startswith(name) for line in lines) for name in locks.SOURCE_ONLY)
+        assert all(any(line.startswith(name) for line in lines) for name in locked_packages.SOURCE_ONLY)
 
     def test_the_bill_of_materials_is_of_the_installed_packages(
         self, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         main = "import pathlib, sys\ndef main(): pathlib.Path(sys.argv[sys.argv.index('--output-file') + 1])"
         main += ".write_text(' '.join(sys.argv))\n"
-        name, version = locks.CYCLONEDX.replace("-", "_").split("==")
+        name, version = locked_packages.CYCLONEDX.replace("-", "_").split("==")
         entry = "[console_scripts]\ncyclonedx-py = cyclonedx_py:main\n"
         index.add(name, version, files={"cyclonedx_py.py": main, "{about}/entry_points.txt": entry})
-        monkeypatch.setattr(locks, "BILL", tmp_path / "build" / "sbom.json")
-        assert locks.bill_of_materials() == 0
-        assert "environment" in locks.BILL.read_text()
-        assert locks.BILL.read_text().endswith(str(packages.PYTHON))
+        monkeypatch.setattr(locked_packages, "BILL", tmp_path / "build" / "sbom.json")
+        assert locked_packages.bill_of_materials() == 0
+        assert "environment" in locked_packages.BILL.read_text()
+        assert locked_packages.BILL.read_text().endswith(str(packages.PYTHON))
 
     @pytest.mark.parametrize("answers", [True, False])
     def test_findings_and_a_service_that_does_not_answer_have_different_exit_codes(
@@ -371,10 +372,10 @@ class TestLockFiles:
         words = tmp_path / "words"
         main = f"import json, sys\ndef main(): open({str(words)!r}, 'w').write(json.dumps(sys.argv))\n"
         entry = "[console_scripts]\npip-audit = pip_audit:main\n"
-        name, version = locks.PIP_AUDIT.replace("-", "_").split("==")
+        name, version = locked_packages.PIP_AUDIT.replace("-", "_").split("==")
         index.add(name, version, files={"pip_audit.py": main, "{about}/entry_points.txt": entry})
         monkeypatch.setenv("npm_config_registry", advisories if answers else UNREACHABLE)
-        assert locks.audit("--ignore-vuln", "PYSEC-1") == (1 if answers else locks.UNAVAILABLE)
+        assert locked_packages.audit("--ignore-vuln", "PYSEC-1") == (1 if answers else locked_packages.UNAVAILABLE)
         output = capsys.readouterr().out
         assert ("Draws too much" in output) is answers
         assert ("no answer from an advisory service" in output) is not answers

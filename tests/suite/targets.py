@@ -15,7 +15,7 @@ from bootstrap.commands import set_up
 from bootstrap.machine import GIB
 from bootstrap.node import find as find_node
 from bootstrap.progress import ROOT
-from tests.suite import browser
+from tests.suite import browser, locked_packages
 from tests.suite.stages import Stages
 
 LOGS = ROOT / "build" / "logs"
@@ -148,4 +148,7 @@ TARGETS: dict[str, Callable[..., int]] = {
     "test-models": partial(test_folder, WITH_MODELS),
     "test-gpu": partial(test_folder, ON_GPU),
     "lint": lint,
+    "platforms": locked_packages.check_platforms,
+    "audit": locked_packages.audit,
+    "sbom": locked_packages.bill_of_materials,
 }
