@@ -115,8 +115,11 @@ class FoldRow:
 
     @property
     def title(self) -> str:
-        """Name of the group, or what the titles of the repetitions have in common."""
-        return self.group or _SEED.sub("", self.runs[0].title)
+        """Name of the group, or the titles of the repetitions without their seeds: two, or the first one's only."""
+        if self.group:
+            return self.group
+        first, *others = dict.fromkeys(_SEED.sub("", run.title) for run in self.runs)
+        return f"{first}, {others[0]}" if len(others) == 1 else f"{first} and {len(others)} more" if others else first
 
     @property
     def team(self) -> str:

@@ -404,6 +404,16 @@ def test_seeds_of_a_configuration_are_one_row_with_their_mean_that_unfolds(peopl
     assert 'aria-expanded="true"' in unfolded
 
 
+def test_a_folded_row_names_repetitions_with_different_titles(people: People, who: Visitors) -> None:
+    make(people, "Long, seed 0", config={"seed": 0})
+    make(people, "Longer", config={"seed": 1})
+    (row,) = folded_rows(who.owner.get("/").content.decode())
+    assert row.startswith("Longer, Long 2 runs")
+    make(people, "Longest", config={"seed": 2})
+    (row,) = folded_rows(who.owner.get("/").content.decode())
+    assert row.startswith("Longest and 2 more 3 runs")
+
+
 def test_a_group_is_one_row_with_the_best_of_its_configurations(people: People, who: Visitors) -> None:
     make_seeds(people, 0.1, [0.5, 0.7], group="KL on Sokoban")
     worse = make_seeds(people, 0.2, [0.1, 0.2], group="KL on Sokoban")
