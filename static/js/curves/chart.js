@@ -5,6 +5,7 @@
 
 import uPlot from "../../vendor/uplot/uPlot.esm.js";
 import { css } from "../board/colours.js";
+import { compression, labelled } from "./iteration_axis.js";
 import { drawBands, drawCheckpoints, drawIntervals, drawLevel, drawSpread } from "./overlays.js";
 import { align, smooth } from "./series.js";
 import { tickTexts } from "./units.js";
@@ -77,6 +78,7 @@ export class Chart {
     /** @type {Axis} */ this.axis = "iteration";
     /** @type {Range} */ this.range = null;
     /** The whole axis, the same for all charts of a page. @type {Range} */ this.extent = null;
+    this.compression = 1;
     /** @type {Limits} */ this.limits = { low: null, high: null };
     this.smoothing = 0.6;
     this.log = false;
@@ -185,6 +187,9 @@ export class Chart {
         scales: {
           x: {
             time: false,
+            distr: 100,
+            fwd: (/** @type {number} */ at) => (at < 0 ? at * this.compression : at),
+            bwd: (/** @type {number} */ at) => (at < 0 ? at / this.compression : at),
             range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) =>
               this.#across(low, high),
           },
@@ -193,9 +198,12 @@ export class Chart {
         axes: [
           {
             ...axis,
-            size: 20,
-            gap: 2,
+            size: 22,
+            gap: 4,
             grid: { show: false },
+            splits: (/** @type {any} */ plot, /** @type {number} */ _, ...[low, high, step, space]) =>
+              labelled(low, high, plot.bbox.width / devicePixelRatio / space) ?? multiples(low, high, step),
+            filter: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks, // by default, that of a log scale
             values: (/** @type {any} */ _, /** @type {number[]} */ ticks) =>
               this.#label(
                 "x",
@@ -297,9 +305,11 @@ export class Chart {
 
   /** @param {number} low @param {number} high @returns {[number, number]} */
   #across(low, high) {
-    if (this.range) return [this.range.low, this.range.high];
     const { low: first, high: last } = this.extent ?? { low, high };
-    return [Math.min(first, low ?? first), Math.max(last, high ?? last, first + 1)];
+    const whole = { low: Math.min(first, low ?? first), high: Math.max(last, high ?? last, first + 1) };
+    const shown = this.range ?? whole;
+    this.compression = this.axis === "iteration" ? compression(shown.low, shown.high) : 1;
+    return [shown.low, shown.high];
   }
 
   /** @param {string} key of the scale @param {number} low @param {number} high @returns {[number, number]} */
@@ -458,6 +468,13 @@ export class Chart {
     else if (this.plot && (width !== this.plot.width || height !== this.plot.height))
       this.plot.setSize({ width, height });
   }
+}
+
+/** Multiples of a step. @param {number} low @param {number} high @param {number} step @returns {number[]} */
+function multiples(low, high, step) {
+  const first = Math.ceil(low / step);
+  const count = Math.max(0, Math.floor(high / step) - first + 1);
+  return Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(12)));
 }
 
 /** Key of a line's vertical axis. @param {Line} line */

@@ -317,7 +317,7 @@ export function axisValue(axis, value) {
   if (axis === "tokens" && value >= 1e9) return `${short(value / 1e9)} G`;
   if (axis === "tokens" && value >= 1e6) return `${short(value / 1e6)} M`;
   if (axis === "tokens" && value >= 1e3) return `${short(value / 1e3)} k`;
-  return Number.isInteger(value) ? value.toLocaleString("en") : "";
+  return Number.isInteger(value) ? value.toLocaleString("en").replace("-", "−") : "";
 }
 
 /**

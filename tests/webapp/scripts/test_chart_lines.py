@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.webapp.javascript import evaluate
 
 CATALOG = {
@@ -35,6 +37,18 @@ def test_the_mean_over_seeds_interpolates_and_has_the_sample_deviation() -> None
     assert found["points"] == [[1, 11, 2], [2, 21, 3.5], [3, 31, 5], [4, 40, 9]]
     assert [round(value, 4) for value in found["deviations"]] == [1.4142, 2.1213, 2.8284, 0]
     assert evaluate("curves/seed_means.js", "meanOf(data)", []) == {"points": [], "deviations": []}
+
+
+def test_a_long_warm_up_takes_a_quarter_of_the_axis() -> None:
+    ends = [[-150, 20], [-16, 100], [-150, 1], [-150, -20], [0, 20]]
+    factors = evaluate("curves/iteration_axis.js", "data.map(([low, high]) => compression(low, high))", ends)
+    parts = [-low * factor / (high - low * factor) for (low, high), factor in zip(ends, factors, strict=True)]
+    assert parts[:2] == [pytest.approx(0.25), pytest.approx(16 / 116)]
+    assert 0.25 < parts[2] < 1, "the first iterations do not take three quarters at once"
+    assert factors[1] == factors[3] == factors[4] == 1
+    ticks = evaluate("curves/iteration_axis.js", "data.map(([low, high]) => labelled(low, high, 6))", ends)
+    assert ticks[0] == [-150, 0, 5, 10, 15, 20]
+    assert ticks[1] is None
 
 
 def test_runs_that_differ_in_their_seed_become_one_line_with_a_band() -> None:
