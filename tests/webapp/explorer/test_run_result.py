@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -19,7 +18,7 @@ from trainer.journal import events
 from webapp.explorer import run_result
 from webapp.explorer.run_result import PuzzlePlay
 from webapp.ingest.tailer import JournalTailer
-from webapp.runs.models import Checkpoint, Evaluation, Run
+from webapp.runs.models import Evaluation, Run
 
 __all__ = ["callers", "who"]
 
@@ -267,12 +266,3 @@ def test_a_clone_starts_with_the_chosen_change(run: Run, who: Visitors) -> None:
     assert "group_filter_keep: 0.25" in facts
     same = who.owner.get(f"/runs/new?clone={run.slug}&vary=nothing").content.decode()
     assert contains(same, "No changes yet from")
-
-
-def test_checkpoints_of_an_imported_run_without_files_are_not_offered(run: Run, who: Visitors) -> None:
-    finish(run)
-    Checkpoint.objects.filter(run=run).delete()
-    page = who.owner.get(f"/runs/{run.slug}/").content.decode()
-    assert 'id="result-title"' in page
-    assert "model.tar" not in page
-    assert json.dumps(run.slug) in page

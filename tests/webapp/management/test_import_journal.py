@@ -10,9 +10,12 @@ from django.core.management import CommandError, call_command
 
 from tests.webapp import journal_builder
 from tests.webapp.conftest import People
+from tests.webapp.page_requests import Visitors, who
 from trainer.journal import events, reader
 from webapp.runs.models import Run
 from webapp.trajectories.models import Turn
+
+__all__ = ["who"]
 
 pytestmark = pytest.mark.django_db
 
@@ -38,6 +41,18 @@ def test_a_finished_run_is_imported_whole(people: People, tmp_path: Path) -> Non
         == 20
         == sum(isinstance(event, events.Turn) for event in reader.read(path))
     )
+
+
+def test_checkpoints_on_the_machine_of_the_training_are_not_offered(
+    people: People, tmp_path: Path, who: Visitors
+) -> None:
+    journal_builder.write(tmp_path, *journal_builder.whole_run(2))
+    assert any(isinstance(event, events.CheckpointSaved) for event in reader.read(tmp_path / "journal.jsonl"))
+    run = imported(str(tmp_path), "--team", people.team.slug)
+    page = who.owner.get(f"/runs/{run.slug}/").content.decode()
+    assert 'id="result-title"' in page
+    assert "model.tar" not in page
+    assert "Checkpoints at" not in who.owner.get(f"/runs/{run.slug}/curves/").content.decode()
 
 
 def test_a_truncated_journal_is_stopped_and_can_be_continued(people: People, tmp_path: Path) -> None:
