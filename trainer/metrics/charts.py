@@ -25,6 +25,8 @@ _HEAD, _ROW = 28, 17
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Ticks of an axis for the whole range of shares."""
+WARM_UP, FEW = 0.25, 10
+"""Largest share of an axis for iterations below 0, once there are FEW above; as static/js/curves/iteration_axis.js."""
 WHISKER, _MARGIN = 190, 14
 """Width of an interval's drawing, and the margin at its ends for half of a label."""
 
@@ -61,7 +63,10 @@ class Band:
 
 @dataclass(frozen=True)
 class Axes:
-    """Both axes of a plot in a box: x from `first` to `last`, y from the first to the last tick."""
+    """Both axes of a plot in a box: x from `first` to `last`, y from the first to the last tick.
+
+    A long warm-up, on iterations below 0, is compressed to a quarter of the width, so that the training can be seen.
+    """
 
     width: float
     height: float
@@ -69,9 +74,26 @@ class Axes:
     last: float
     ticks: Sequence[float]
 
+    @property
+    def compression(self) -> float:
+        """Factor of iterations below 0; 1 if all iterations are equally wide."""
+        if self.first >= 0 or self.last <= 0:
+            return 1.0
+        return min(1.0, max(self.last, FEW) / -self.first * WARM_UP / (1 - WARM_UP))
+
+    def _place(self, at: float) -> float:
+        return min(at, 0.0) * self.compression + max(at, 0.0)
+
     def x(self, at: float) -> float:
         """Return the distance from the left end of the box."""
-        return round(self.width * (at - self.first) / ((self.last - self.first) or 1), 1)
+        first, last = self._place(self.first), self._place(self.last)
+        return round(self.width * (self._place(at) - first) / ((last - first) or 1), 1)
+
+    def value(self, share: float) -> float:
+        """Return the value at a share of the width, the inverse of `x`."""
+        first, last = self._place(self.first), self._place(self.last)
+        place = first + share * (last - first)
+        return place / self.compression if place < 0 else place
 
     def y(self, value: float) -> float:
         """Return the distance from the top of the box."""
@@ -147,11 +169,18 @@ def drawn(series: Series, axes: Axes, dash: str = "") -> str:
     return "".join(parts)
 
 
+def warm_up(axes: Axes) -> str:
+    """Draw the part of the box before iteration 0 as a wash; empty if there is none."""
+    if not axes.first < 0 < axes.last:
+        return ""
+    return f'<rect width="{axes.x(0):g}" height="{axes.height:g}" fill="currentcolor" stroke="none" opacity=".08"/>'
+
+
 def plot(series: Iterable[Series], axes: Axes) -> str:
     """Draw the contents of a page's <svg> of the size PLOT: the grid, and a group `line-N` for each series."""
     grid = "".join(f'<path d="M0 {axes.y(tick):g}H{axes.width:g}"/>' for tick in axes.ticks)
     lines = "".join(f'<g class="line-{line.colour}">{drawn(line, axes)}</g>' for line in series)
-    return f'<g class="grid">{grid}</g>{lines}'
+    return f'{warm_up(axes)}<g class="grid">{grid}</g>{lines}'
 
 
 def stream(bands: Sequence[Band], box: tuple[float, float] = PLOT, colours: Sequence[str] = ()) -> str:
@@ -306,13 +335,20 @@ def _dash(number: int) -> str:
     return f' stroke-dasharray="{dash}"' if dash else ""
 
 
+def _iteration_ticks(axes: Axes) -> list[float]:
+    if axes.compression == 1:
+        return round_ticks([axes.first, axes.last], 6)
+    return [axes.first, *round_ticks([0, axes.last], 5)]
+
+
 def _panel(panel: Panel, width: int, height: int) -> str:
     """Draw title, labels, grid and lines."""
     wide, high = width - _LEFT - _RIGHT, height - _TOP - _BOTTOM
     axes = fit_axes(panel.series, panel.unit, box=(wide, high), also=[0])
     if panel.unit == "share":
         axes = replace(axes, ticks=SHARES)
-    parts = [f'<text y="-10" font-weight="600" fill="{_INK}">{escape(panel.title)}</text><g fill="{_SOFT}">']
+    parts = [f'<text y="-10" font-weight="600" fill="{_INK}">{escape(panel.title)}</text>{warm_up(axes)}']
+    parts.append(f'<g fill="{_SOFT}">')
     for tick, label in zip(axes.ticks, tick_labels(axes.ticks, panel.unit), strict=True):
         parts.append(
             f'<path d="M0 {axes.y(tick):g}h{wide}" stroke="{_LINE}"/>'
@@ -320,7 +356,7 @@ def _panel(panel: Panel, width: int, height: int) -> str:
         )
     parts += [
         f'<text x="{axes.x(tick):g}" y="{high + 15}" text-anchor="middle">{tick:g}</text>'
-        for tick in round_ticks([axes.first, axes.last], 6)
+        for tick in _iteration_ticks(axes)
         if tick == int(tick) and axes.first <= tick <= axes.last
     ]
     parts.append(f'<text x="{wide / 2:g}" y="{high + 29}" text-anchor="middle">iteration</text></g>')

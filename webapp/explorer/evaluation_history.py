@@ -86,7 +86,7 @@ class EvaluationHistory:
         lines = "".join(
             f'<path class="reference" d="M0 {axes.y(level.value):g}H{axes.width:g}"/>' for level in self.references
         )
-        return f"{lines}{charts.drawn(line, axes)}"
+        return f"{charts.warm_up(axes)}{lines}{charts.drawn(line, axes)}"
 
     @property
     def last_change(self) -> str:

@@ -48,8 +48,7 @@ class MetricChart:
     @property
     def across(self) -> list[str]:
         """Three or two evenly spaced labels below the drawing."""
-        first, last = self.axes.first, self.axes.last
-        middle = (first + last) / 2
+        first, middle, last = map(self.axes.value, (0, 0.5, 1))
         return [formatting.whole(at) for at in ((first, middle, last) if middle % 1 == 0 else (first, last))]
 
     @property

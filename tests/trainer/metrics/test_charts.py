@@ -34,6 +34,15 @@ def test_every_point_is_within_the_box(values):
         assert -0.1 <= axes.y(y) <= 50.1
 
 
+@pytest.mark.parametrize(("first", "last", "share"), [(-150, 20, 0.25), (-16, 100, 16 / 116), (-8, 0, 1), (0, 5, 0)])
+def test_a_long_warm_up_takes_a_quarter_of_the_width(first, last, share):
+    axes = charts.Axes(1000, 10, first, last, [0, 1])
+    assert axes.x(0) == pytest.approx(1000 * share, abs=0.1)
+    assert (axes.x(first), axes.x(last)) == (0, 1000)
+    for at in (first, first / 2, 0, last / 3, last):
+        assert axes.value(axes.x(at) / 1000) == pytest.approx(at, abs=0.1)
+
+
 @pytest.mark.parametrize(
     ("unit", "value", "labels"),
     [
