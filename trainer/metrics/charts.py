@@ -173,7 +173,8 @@ def warm_up(axes: Axes) -> str:
     """Draw the part of the box before iteration 0 as a wash; empty if there is none."""
     if not axes.first < 0 < axes.last:
         return ""
-    return f'<rect width="{axes.x(0):g}" height="{axes.height:g}" fill="currentcolor" stroke="none" opacity=".08"/>'
+    box = f'width="{axes.x(0):g}" height="{axes.height:g}"'
+    return f'<rect class="warm-up" {box} fill="currentcolor" stroke="none" opacity=".1"/>'
 
 
 def plot(series: Iterable[Series], axes: Axes) -> str:
