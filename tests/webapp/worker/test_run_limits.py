@@ -100,6 +100,7 @@ class TestMeasurements:
             assert process.stdout is not None
             orphan = int(process.stdout.readline())
             wait_until(lambda: parent_guard.tagged_processes("of-this-test") == sorted([process.pid, orphan]))
+            wait_until(lambda: tree(process.pid) == [process.pid])  # without the parent, which may be a zombie first
             exceeded = LimitMonitor(RunLimits(processes=1), tmp_path, process.pid, "of-this-test").exceeded()
             assert exceeded is not None
             assert "had 2 processes" in exceeded.message
