@@ -1,6 +1,6 @@
 """Choice of the torch build: CUDA with an NVIDIA GPU, else the CPU build, which is gigabytes smaller.
 
-On Linux the default torch of PyPI includes CUDA, that of some indexes does not: what it requires here is checked first.
+PyPI's torch for Linux includes CUDA; other indexes may offer a CPU build, so what torch requires is checked first.
 """
 
 from __future__ import annotations

@@ -399,7 +399,7 @@ def _update_run(run: Run, event: journal.AnyEvent) -> None:
             record_matrix(run, event)
         case journal.Rewound():
             record_rewind(run, event)
-        case journal.CheckpointSaved() if not run.imported:  # those of other machines are not here
+        case journal.CheckpointSaved() if not run.imported:  # the files of an imported run are elsewhere
             Checkpoint.objects.update_or_create(
                 run=run,
                 iteration=event.iteration,

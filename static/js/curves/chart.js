@@ -203,7 +203,7 @@ export class Chart {
             grid: { show: false },
             splits: (/** @type {any} */ plot, /** @type {number} */ _, ...[low, high, step, space]) =>
               labelled(low, high, plot.bbox.width / devicePixelRatio / space) ?? multiples(low, high, step),
-            filter: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks, // by default, that of a log scale
+            filter: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks, // the default filter is for log scales
             values: (/** @type {any} */ _, /** @type {number[]} */ ticks) =>
               this.#label(
                 "x",

@@ -18,7 +18,7 @@ RECOVER = "recover"
 def last_healthy_checkpoint(run: Run) -> int | None:
     """Return the iteration of the newest checkpoint before the present trouble; None without trouble or checkpoint."""
     since = echo_trap.trouble_since(run)
-    if since is None or run.imported:
+    if since is None:
         return None
     stored = run.checkpoints.filter(iteration__gt=0, iteration__lt=since).order_by("-iteration")
     return stored.values_list("iteration", flat=True).first()
