@@ -329,6 +329,36 @@ def answer_to_another_question(env: TextEnv, rng: np.random.Generator) -> str:
         other.close()
 
 
+# -- random play ---------------------------------------------------------------------------------------------------
+
+
+def random_equation(env: TextEnv, rng: np.random.Generator) -> str:
+    """Return all numbers of a Countdown problem in random order, with random brackets and operators of its settings."""
+    assert isinstance(env, Countdown)
+    terms = [str(number) for number in rng.permutation(env.problem.numbers)]
+    while len(terms) > 1:
+        at = int(rng.integers(len(terms) - 1))
+        terms[at : at + 2] = [f"({terms[at]} {rng.choice(list(env.settings.operators))} {terms[at + 1]})"]
+    return terms[0].removeprefix("(").removesuffix(")") if len(env.problem.numbers) > 1 else terms[0]
+
+
+def random_page_action(env: TextEnv, rng: np.random.Generator) -> str:
+    """Return a random click that the page offers; if only a search is possible, a search for a word of the request."""
+    board = env.board()
+    assert isinstance(board, PageBoard)
+    items = [item for section in board.sections for item in section.items]
+    clicks = [item.action for item in items if item.action.startswith("click[")]
+    return str(rng.choice(clicks)) if clicks else f"search[{rng.choice(items[0].text.split())}]"
+
+
+_RANDOM_ACTIONS: dict[str, MistakeRule] = {"Countdown": random_equation, "WebShop": random_page_action}
+
+
+def get_random_player(env: TextEnv) -> MistakeRule:
+    """Return what draws actions at random, without the knowledge of the solver that mistakes in demonstrations use."""
+    return _RANDOM_ACTIONS.get(env.env_spec.name) or find_demonstrator(env).mistake
+
+
 # -- registry -----------------------------------------------------------------------------------------------------
 
 _SOKOBAN = Demonstrator(plan_sokoban, random_action)

@@ -137,8 +137,13 @@ def parse(text: str) -> Lake:
     return Lake(len(rows[0]), len(rows), holes, cells.index("G"), cells.index("P"))
 
 
-def make_lake(rng: SeededRng, size: int, frozen: float) -> Lake:
-    """Return a random lake with start and goal, repeated until they are connected."""
+@lru_cache(maxsize=1024)
+def make_lake(seed: int, size: int, frozen: float) -> Lake:
+    """Return the random lake of a seed, drawn until start and goal are connected.
+
+    Cached, since all trajectories of a group and every evaluation have the same lakes.
+    """
+    rng = SeededRng(seed, Stream.START)
     while True:
         holes = {cell for cell in range(size * size) if rng.uniform() >= frozen}
         start, goal = rng.sample(range(size * size), 2)
@@ -212,7 +217,7 @@ class FrozenLake(TextEnv):
         if "map" in options:
             self._lake = parse(options["map"])
         else:
-            self._lake = make_lake(SeededRng(seed, Stream.START), self.settings.size, self.settings.frozen)
+            self._lake = make_lake(seed, self.settings.size, self.settings.frozen)
         self._dynamics = dynamics_rng(seed, options)
         self._values: NDArray[np.float64] | None = None
         self._cell = self._lake.start

@@ -5,6 +5,7 @@ Reward of an action: −0.1; +1 if the number of boxes on targets rises, −1 if
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 from gymnasium.error import ResetNeeded
@@ -200,9 +201,7 @@ class Sokoban(TextEnv):
     def _draw(self, seed: int) -> levels.Level:
         """Return the room of a seed."""
         room = self.settings
-        return rooms.make_room(
-            SeededRng(seed, Stream.START), room.size, room.boxes, room.min_length, room.max_length, room.typical_length
-        )
+        return _make_room(seed, room.size, room.boxes, room.min_length, room.max_length, room.typical_length)
 
     def _solver(self) -> Advisor:
         """Return the solver of this room, cached for the episode."""
@@ -219,6 +218,12 @@ class Sokoban(TextEnv):
     def _info(self, *, effective: bool, valid: bool) -> dict[str, Any]:
         success = self.level.targets.issuperset(self._state[1])
         return {"success": success, "effective": effective, "valid": valid, "actual": None}  # fields of StepInfo
+
+
+@lru_cache(maxsize=1024)
+def _make_room(seed: int, size: int, boxes: int, shortest: int, longest: int, typical: int | None) -> levels.Level:
+    """Make the room of a seed. Cached, since all trajectories of a group and every evaluation have the same rooms."""
+    return rooms.make_room(SeededRng(seed, Stream.START), size, boxes, shortest, longest, typical)
 
 
 def canvas(level: levels.Level, vocabulary: str) -> list[str]:

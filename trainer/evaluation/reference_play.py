@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from envs import registry
 from envs.base import TextEnv
-from envs.demonstrators import best_action, find_demonstrator
+from envs.demonstrators import answer_to_another_question, best_action, get_random_player
 from envs.pool import EnvironmentPool, Start, failure_message
+from envs.sandbox.client import SandboxedEnv
 from trainer import timeouts
 from trainer.config.run import RunConfig
 from trainer.evaluation import suite_runner
@@ -21,7 +24,13 @@ from trainer.evaluation.suites import Suite
 BEST, RANDOM = "success_best_play", "success_random_play"
 """Suffixes of the metrics' names."""
 SECONDS = 60.0
-"""Time limit for a suite. In Echoscope's environments 256 puzzles take 1 to 10 s."""
+"""Time limit for a suite. In Echoscope's environments 256 puzzles take 1 to 15 s."""
+RANDOM_PLAYS = 32
+"""Maximum number of random plays of a puzzle."""
+_RANDOM_ACTIONS = 60_000
+"""Actions of random play from which on no further round of plays begins: long games need fewer plays."""
+_SLOW_RANDOM_ACTIONS = 2_000
+"""The same where an action is a message to another process, or takes the answer to another question."""
 
 Player = Callable[[TextEnv], str | None]
 """Chooses the next action; None to give up."""
@@ -41,7 +50,10 @@ def reference_success(
 ) -> dict[str, float]:
     """Return the success rates of the solver and of random actions on the suite's puzzles, as metrics.
 
-    Both may take as many actions as a policy, and play each puzzle once. Without a solver there is no optimal play.
+    Both may take as many actions as a policy. Optimal play is exact where the solver knows the distance or the chance
+    of success; otherwise the solver plays each puzzle once. Random actions play each puzzle up to 32 times, so that
+    chance changes their rate on 256 puzzles by at most 0.6 points (one standard error). Without a solver there is no
+    optimal play.
 
     Args:
         check_stop: called before every action; its exceptions end the play.
@@ -61,7 +73,7 @@ def reference_success(
     referee = _Referee(config, check_stop, clock, began=clock(), seconds=seconds)
     try:
         rates = {
-            RANDOM: _rate(map(referee.random_success, _opened(pool, starts), starts)),
+            RANDOM: referee.random_rate(pool, starts),
             BEST: _rate(map(referee.best_success, _opened(pool, starts))),
         }
     finally:
@@ -77,8 +89,8 @@ def _opened(pool: EnvironmentPool, starts: Sequence[Start]) -> Iterator[TextEnv]
         yield env
 
 
-def _rate(outcomes: Iterable[bool | None]) -> float | None:
-    """Return the share of successes; None without outcomes or if any is unknown."""
+def _rate(outcomes: Iterable[float | None]) -> float | None:
+    """Return the mean chance of success; None without outcomes or if any is unknown."""
     played = list(outcomes)
     known = [outcome for outcome in played if outcome is not None]
     return fmean(known) if known and len(known) == len(played) else None
@@ -102,24 +114,41 @@ class _Referee:
     began: float
     seconds: float
     finished: int = 0
+    actions: int = 0
+    draws_fast: bool = True
 
     @property
     def budget(self) -> int:
         rollout = self.config.rollout
         return min(rollout.max_actions, rollout.max_turns * rollout.max_actions_per_turn)
 
-    def random_success(self, env: TextEnv, start: Start) -> bool:
-        player, rng = _attempt(find_demonstrator, env), np.random.default_rng(start)
-        return self._success(env, lambda env: player.mistake(env, rng))
+    def random_rate(self, pool: EnvironmentPool, starts: Sequence[Start]) -> float:
+        """Return the success rate of random actions, in whole rounds of one play of each puzzle."""
+        wins: list[bool] = []
+        for play in range(RANDOM_PLAYS):
+            rng = np.random.default_rng([play, *itertools.chain(*starts)])
+            fresh = [(seed, dynamics + play) for seed, dynamics in starts]
+            wins += [self._random_success(env, rng) for env in _opened(pool, fresh)]
+            if self.actions >= (_RANDOM_ACTIONS if self.draws_fast else _SLOW_RANDOM_ACTIONS):
+                break
+        return fmean(wins)
 
-    def best_success(self, env: TextEnv) -> bool | None:
+    def _random_success(self, env: TextEnv, rng: np.random.Generator) -> bool:
+        choose = _attempt(get_random_player, env)
+        self.draws_fast = not isinstance(env, SandboxedEnv) and choose is not answer_to_another_question
+        return self._success(env, lambda env: choose(env, rng))
+
+    def best_success(self, env: TextEnv) -> float | None:
+        """Return the chance of success of optimal play, or whether the solver had success; None if it has no advice."""
         self._check()
         hint = _attempt(env.hint)
         if hint is None or hint.solvable == "unknown":
             return None
         if hint.distance is not None:  # nothing is random: no need to play it
-            return hint.distance <= self.budget
-        return self._success(env, best_action)
+            return float(hint.distance <= self.budget)
+        environment = self.config.environment
+        chances = registry.action_values(environment.name, _attempt(env.board), environment.settings, self.budget)
+        return max(chances.values()) if chances else float(self._success(env, best_action))
 
     def _success(self, env: TextEnv, player: Player) -> bool:
         success = False
@@ -129,6 +158,7 @@ class _Referee:
             if action is None:
                 break
             _, _, terminated, truncated, info = _attempt(env.step, action)
+            self.actions += 1
             if terminated or truncated:
                 success = bool(info["success"])
                 break
@@ -140,6 +170,6 @@ class _Referee:
         if self.clock() - self.began > self.seconds:
             puzzles = self.config.evaluation.prompts
             raise ReferencePlayError(
-                f"after {self.seconds:.0f} s only {self.finished} of {2 * puzzles} games were over; choose fewer "
+                f"after {self.seconds:.0f} s only {self.finished:,} games on {puzzles} puzzles were over; choose fewer "
                 "evaluation.prompts to see it"
             )
