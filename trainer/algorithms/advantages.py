@@ -123,7 +123,7 @@ def grpo(rewards: Tensor, group: Tensor, mask: Tensor, normalize_by_std: bool, e
     Args:
         rewards: (B, T) per token, any position; summed to R(τ).
         group: (B,) integer id of the initial state each trajectory started from.
-        normalize_by_std: divide by the group's standard deviation (off: Dr. GRPO).
+        normalize_by_std: divide by the group's standard deviation; Dr. GRPO does not.
     Returns:
         (B, T) advantages, 0 off the mask. A group of one has mean 0 and deviation 1.
     Source: Shao et al. 2024 (GRPO); Liu et al. 2025 (Dr. GRPO).

@@ -28,6 +28,11 @@ def k3(log_ratio: Tensor) -> Tensor:
     return (reverse.exp() - reverse - 1).clamp(-MAX_KL, MAX_KL)
 
 
-KL_ESTIMATORS: dict[str, Callable[[Tensor], Tensor]] = {"k1": k1, "k2": k2, "k3": k3}
+def absolute(log_ratio: Tensor) -> Tensor:
+    """Return the size of the log-ratio: biased, never negative, and no estimate of the KL divergence."""
+    return log_ratio.abs()
+
+
+KL_ESTIMATORS: dict[str, Callable[[Tensor], Tensor]] = {"k1": k1, "k2": k2, "k3": k3, "abs": absolute}
 """Values of `algorithm.kl_estimator`: functions of (B, T) log π − log π_reference. Source: Schulman 2020,
-"Approximating KL divergence"."""
+"Approximating KL divergence"; abs: verl."""

@@ -18,27 +18,30 @@ from trainer.algorithms.kl_estimators import KL_ESTIMATORS, MAX_LOG_RATIO
 
 @dataclass(frozen=True)
 class LossTotals:
-    """Denominators of an update batch: policy tokens, and sequences with at least one.
+    """Denominators of an update batch: policy tokens, sequences with at least one, and the most tokens of a sequence.
 
     A sequence is a row, or all rows of a trajectory that is split over several.
     """
 
     tokens: int
     sequences: int
+    max_length: int
 
     @classmethod
-    def of(cls, mask: Tensor, trajectory: Tensor | None = None) -> LossTotals:
+    def of(cls, mask: Tensor, trajectory: Tensor | None = None, max_length: int | None = None) -> LossTotals:
         """Return the totals of a (B, T) mask; `trajectory` (B,) is the trajectory to which each row belongs.
 
+        `max_length` is the most policy tokens that a sequence may have (default: T), which one aggregation reads.
         Add the totals of several masks with `+`, unless they share a trajectory.
         """
         chosen = mask.bool()
         nonempty = chosen.any(dim=1)
         sequences = int(nonempty.sum()) if trajectory is None else len(torch.unique(trajectory[nonempty]))
-        return cls(tokens=int(chosen.sum()), sequences=sequences)
+        return cls(int(chosen.sum()), sequences, max_length or max(mask.shape[1], 1))
 
     def __add__(self, other: LossTotals) -> LossTotals:
-        return LossTotals(self.tokens + other.tokens, self.sequences + other.sequences)
+        longest = max(self.max_length, other.max_length)
+        return LossTotals(self.tokens + other.tokens, self.sequences + other.sequences, longest)
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,8 @@ def aggregate(
     """
     totals = totals or LossTotals.of(mask)
     counts = (mask.bool().sum(dim=1) if tokens is None else tokens).clamp(min=1)
-    losses = TokenLosses(only(per_token, mask), counts, max(totals.tokens, 1), max(totals.sequences, 1))
-    return AGGREGATIONS[aggregation](losses)
+    denominators = max(totals.tokens, 1), max(totals.sequences, 1), totals.max_length
+    return AGGREGATIONS[aggregation](TokenLosses(only(per_token, mask), counts, *denominators))
 
 
 def policy_loss(

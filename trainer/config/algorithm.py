@@ -116,7 +116,7 @@ class AlgorithmConfig(Section):
         "turn-level credit against turns from the same state).",
         source="paper: gae and grpo; its code: bi_level_gae",
     )
-    normalize_by_std: bool = setting(True, "Divide the rewards of GRPO and GiGPO by the group's std (off = Dr. GRPO).")
+    normalize_by_std: bool = setting(True, "Divide the rewards of GRPO and GiGPO by the group's std.")
     gamma: float = setting(1.0, "Discount γ.", source="paper: 1.0", ge=0, le=1)
     gae_lambda: float = setting(1.0, "GAE's λ.", source="paper: 1.0", ge=0, le=1)
     turn_gamma: float = setting(
@@ -148,7 +148,9 @@ class AlgorithmConfig(Section):
         0.5, "Weight of the critic's loss, half the mean squared error.", source="RAGEN code: 1", ge=0, le=100
     )
     aggregation: Aggregation = setting(
-        "seq-mean-token-mean", "Loss aggregation over tokens and sequences.", source="paper: Eq. 4, 6"
+        "seq-mean-token-mean",
+        "Loss aggregation over tokens and sequences. Dr. GRPO is seq-mean-token-sum-norm with normalize_by_std off.",
+        source="paper: Eq. 4, 6",
     )
     entropy_coef: float = setting(0.001, "Weight of the entropy bonus.", source="paper: 0.001", ge=0, le=10)
     kl_coef: float = setting(0.0, "Weight of the KL penalty to the initial policy.", source="paper: StarPO 0.001", ge=0)

@@ -63,9 +63,11 @@ class StepLosses:
     """
 
     def __init__(self, config: RunConfig, batch: Batch, tensors: UpdateTensors) -> None:
-        self.algorithm, self.temperature = config.algorithm, config.rollout.temperature
+        rollout = config.rollout
+        self.algorithm, self.temperature = config.algorithm, rollout.temperature
         self.tensors, self.shape = tensors, batch.mask.shape
-        self.totals = LossTotals.of(batch.mask, batch.trajectory)
+        longest = rollout.max_turns * rollout.max_response_tokens
+        self.totals = LossTotals.of(batch.mask, batch.trajectory, longest)
 
     def policy_terms(self, network: nn.Module, micro_batch: MicroBatch) -> PolicyTerms:
         """Compute the loss terms of the policy; `network` is a `PolicyForward`."""

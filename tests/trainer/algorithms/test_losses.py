@@ -74,7 +74,7 @@ def test_critic_micro_batches_add_up_to_the_gradient_of_the_whole_batch(how: str
 
 def test_totals_of_parts_add_up_to_the_totals_of_the_whole() -> None:
     mask = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]])
-    assert LossTotals.of(mask) == LossTotals(tokens=5, sequences=2)
+    assert LossTotals.of(mask) == LossTotals(tokens=5, sequences=2, max_length=mask.shape[1])
     assert LossTotals.of(mask[:1]) + LossTotals.of(mask[1:]) == LossTotals.of(mask)
 
 
@@ -192,6 +192,7 @@ def test_every_aggregation_matches_a_hand_calculation() -> None:
         "token-mean": pytest.approx(10 / 3),
         "seq-mean-token-sum": 5.0,
         "seq-mean-token-mean": 4.0,
+        "seq-mean-token-sum-norm": pytest.approx(10 / 3),
     }
 
 

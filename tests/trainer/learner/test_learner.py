@@ -80,7 +80,7 @@ def test_one_update_makes_rewarded_tokens_likelier_and_the_others_less_so(
     assert ("value/loss" in values) == ESTIMATORS[estimator].needs_critic
 
 
-AVERAGES = ["token-mean", "seq-mean-token-sum", "seq-mean-token-mean"]
+AVERAGES = ["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
 
 @pytest.mark.parametrize(("estimator", "aggregation"), list(zip(ESTIMATORS, cycle(AVERAGES), strict=False)))

@@ -165,6 +165,7 @@ def split(trajectory, turns):
     [
         *((estimator, "seq-mean-token-mean") for estimator in ESTIMATORS),
         ("grpo", "seq-mean-token-sum"),
+        ("grpo", "seq-mean-token-sum-norm"),
         ("grpo", "token-mean"),
     ],
 )
