@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from trainer.metrics.spec import Unit, bytes_text
 
-COLOURS = ("#2f5fd0", "#c2463a", "#2d8a55", "#b9770e", "#7a4fc0", "#1f8a9c", "#8a5a3c")
+COLOURS = ("#2f5fd0", "#c2463a", "#2d8a55", "#b9770e", "#7a4fc0", "#1f8a9c", "#8a5a3c", "#c44f96")
 """Colours of the lines in a document; pages have other colours for both themes."""
 PLOT = (1000, 300)
 """Size of the box of a plot on a page, which is stretched to the available space."""
@@ -158,7 +158,7 @@ def drawn(series: Series, axes: Axes, dash: str = "") -> str:
     if series.band:
         edge = [(at, high) for at, _, high in series.band] + [(at, low) for at, low, _ in reversed(series.band)]
         parts.append(f'<polygon points="{axes.line(edge)}" fill="currentcolor" stroke="none" opacity=".15"/>')
-    parts += [f'<polyline points="{axes.line(faint)}" opacity=".25"/>' for faint in series.faint]
+    parts += [f'<polyline points="{axes.line(faint)}" opacity=".25"{dash}/>' for faint in series.faint]
     if series.intervals:
         bars = "".join(f"M{x(at):g} {y(low):g}V{y(high):g}" for at, low, high in series.intervals)
         parts.append(f'<path d="{bars}" stroke-width="1" opacity=".5"/>')
@@ -282,11 +282,12 @@ def share_place(share: float) -> str:
 
 @dataclass(frozen=True)
 class Panel:
-    """A pair of axes in a document; shares have the whole range."""
+    """A pair of axes in a document; shares have the whole range. `with_zero` makes the y axis include 0."""
 
     title: str
     series: Sequence[Series]
     unit: Unit = ""
+    with_zero: bool = False
 
 
 def document(title: str, panels: Sequence[Panel], *, columns: int = 3, width: int | None = None) -> str:
@@ -345,7 +346,8 @@ def _iteration_ticks(axes: Axes) -> list[float]:
 def _panel(panel: Panel, width: int, height: int) -> str:
     """Draw title, labels, grid and lines."""
     wide, high = width - _LEFT - _RIGHT, height - _TOP - _BOTTOM
-    axes = fit_axes(panel.series, panel.unit, box=(wide, high), also=[0])
+    zero = [Series("", [(0, 0)])] if panel.with_zero else []
+    axes = fit_axes([*panel.series, *zero], panel.unit, box=(wide, high), also=[0])
     if panel.unit == "share":
         axes = replace(axes, ticks=SHARES)
     parts = [f'<text y="-10" font-weight="600" fill="{_INK}">{escape(panel.title)}</text>{warm_up(axes)}']

@@ -38,9 +38,15 @@ _UNSEEN, _EXCHANGED = "BanditTest", "BanditTest:low_name=Trader:high_name=Librar
 _NO_FILTER = {"algorithm.group_filter": "none", "algorithm.group_filter_keep": 1.0}
 
 
-def _seeds(pocket: int = 3, paper: int = 3) -> Mapping[Scale, int]:
+def _lora(factor: int) -> Changes:
+    """Return the settings of adapters, at a multiple of the preset's learning rates."""
+    rates = {f"optimizer.{model}_lr": f"× {factor}" for model in ("policy", "critic") if factor > 1}
+    return {"lora.rank": 64, "lora.alpha": 64, **rates}
+
+
+def _seeds(paper: int) -> Mapping[Scale, int]:
     """Return seeds by scale: enough for the exact test of the study's claims about collapses, if any is expected."""
-    return {"smoke": 1, "pocket": pocket, "paper": paper}
+    return {"smoke": 1, "pocket": 10, "paper": paper}
 
 
 _ALL = (
@@ -49,7 +55,11 @@ _ALL = (
         "StarPO collapses",
         "Does plain training with PPO or GRPO run into the Echo Trap, and which metric shows it first?",
         ("bandit", "sokoban", "frozen_lake"),
-        (Arm("ppo", "PPO", "starpo", _PPO), Arm("grpo", "GRPO", "starpo", _GRPO)),
+        (
+            Arm("ppo", "PPO", "starpo", _PPO),
+            Arm("grpo", "GRPO", "starpo", _GRPO),
+            Arm("grpo-undivided", "GRPO, not divided", "starpo", {**_GRPO, "algorithm.normalize_by_std": False}),
+        ),
         (
             Finding(
                 "PPO collapses later than GRPO",
@@ -67,7 +77,7 @@ _ALL = (
             ),
         ),
         curves=TRAP,
-        seeds=_seeds(pocket=5, paper=5),
+        seeds=_seeds(paper=5),
     ),
     Study(
         "figure-7",
@@ -88,11 +98,15 @@ _ALL = (
             Finding("Keeping 75 % delays the collapse", "collapses_later", "keep-75", "keep-100"),
             Finding("Keeping 50 % delays the collapse", "collapses_later", "keep-50", "keep-100"),
             Finding("Keeping 25 % saves update time", "less_update_time", "keep-25", "keep-100"),
-            Finding("GRPO: keeping 75 % delays it (ours)", "collapses_later", "grpo-keep-75", "grpo-keep-100"),
-            Finding("GRPO: keeping 50 % delays it (ours)", "collapses_later", "grpo-keep-50", "grpo-keep-100"),
             Finding("GRPO: keeping 25 % saves update time (ours)", "less_update_time", "grpo-keep-25", "grpo-keep-100"),
-            Finding("Keeping 25 % ends no lower (ours)", "not_lower", "keep-25", "keep-100"),
-            Finding("GRPO: keeping 25 % ends no lower (ours)", "not_lower", "grpo-keep-25", "grpo-keep-100"),
+            Finding(
+                "Filtered runs end higher, PPO and GRPO together (ours)",
+                "higher_in_strata",
+                strata=tuple(
+                    (tuple(f"{prefix}keep-{percent}" for percent in (75, 50, 25)), (f"{prefix}keep-100",))
+                    for prefix in ("", "grpo-")
+                ),
+            ),
         ),
         curves=TRAP,
         seeds=_seeds(paper=6),
@@ -129,7 +143,6 @@ _ALL = (
         ),
         curves=TRAP,
         seeds=_seeds(paper=6),
-        more_seeds={"bandit": 5},
     ),
     Study(
         "figure-10",
@@ -162,7 +175,6 @@ _ALL = (
         (_STARPO_S, Arm("no-think", "without thoughts", "starpo_s", _NO_THINK, _NO_THINK_PAPER)),
         (Finding("Thoughts get shorter", "falls", "starpo_s", metric=THOUGHT),),
         curves=(THOUGHT, SUCCESS),
-        more_seeds={"bandit": 5, "bandit_rev": 5},
     ),
     Study(
         "table-2",
@@ -214,33 +226,24 @@ _ALL = (
             Arm("no-think", "without", "starpo_s", _NO_THINK, _NO_THINK_PAPER),
         ),
         (
-            Finding("Thinking helps where it was trained", "higher", "think", "no-think"),
-            Finding(
-                "Thinking helps with unseen names, their meaning kept",
-                "higher",
-                "think",
-                "no-think",
-                suite=_UNSEEN,
-                environments=("bandit_teacher",),
-            ),
-            Finding(
-                "Thinking helps with unseen names, their meaning exchanged",
-                "higher",
-                "think",
-                "no-think",
-                suite=_EXCHANGED,
-                environments=("bandit_teacher",),
-            ),
-            Finding(
-                "Thinking helps with a new vocabulary",
-                "higher",
-                "think",
-                "no-think",
-                suite="SokobanNewVocab",
-                environments=("sokoban",),
+            Finding("Thinking gains more where it was trained", "higher", "think", "no-think", gain=True),
+            *(
+                Finding(
+                    f"Thinking gains more with {what}",
+                    "higher",
+                    "think",
+                    "no-think",
+                    suite=suite,
+                    environments=(environment,),
+                    gain=True,
+                )
+                for what, suite, environment in (
+                    ("unseen names, their meaning kept", _UNSEEN, "bandit_teacher"),
+                    ("unseen names, their meaning exchanged", _EXCHANGED, "bandit_teacher"),
+                    ("a new vocabulary", "SokobanNewVocab", "sokoban"),
+                )
             ),
         ),
-        more_seeds={"bandit_teacher": 5},
         environment_suites={"bandit_teacher": (_UNSEEN, _EXCHANGED), "sokoban": ("SokobanNewVocab", "LargeSokoban")},
     ),
     Study(
@@ -261,23 +264,22 @@ _ALL = (
         ("sokoban", "frozen_lake"),
         (
             Arm("full", "all weights", "starpo_s"),
-            Arm(
-                "lora",
-                "LoRA",
-                "starpo_s",
-                {"lora.rank": 64, "lora.alpha": 64, "optimizer.policy_lr": "× 10", "optimizer.critic_lr": "× 10"},
+            *(
+                Arm(name, f"LoRA, rate × {factor}", "starpo_s", _lora(factor))
+                for name, factor in (("lora", 10), ("lora-5", 5), ("lora-2", 2), ("lora-1", 1))
             ),
         ),
         (
             Finding("LoRA needs less memory", "less_memory", "lora", "full"),
             Finding("LoRA is no worse", "not_lower", "lora", "full"),
+            Finding("LoRA at twice the rate is no worse (ours)", "not_lower", "lora-2", "full"),
         ),
     ),
     Study(
         "echo-trap",
-        "The Echo Trap, and two ways out",
-        "Does plain training collapse where dividing by a group's spread favours a sure, small reward? Does StarPO-S, "
-        "or a rewind that changes to its filter?",
+        "The trap of dividing by a group's spread, and two ways out",
+        "Does plain training collapse where dividing by the spread of groups of eight favours a sure, small reward? "
+        "Does StarPO-S, or a rewind that changes to its filter?",
         ("bandit",),
         (
             Arm("starpo", "StarPO", "starpo", _GRPO),
@@ -296,7 +298,7 @@ _ALL = (
             "evaluation.every": 20,
             "optimizer.policy_lr": 4e-6,
         },
-        seeds=_seeds(pocket=6, paper=6),
+        seeds=_seeds(paper=6),
     ),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}

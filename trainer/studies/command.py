@@ -77,9 +77,10 @@ def listing() -> str:
 
 
 def _size(study: Study, scale: Scale) -> str:
-    configs: list[RunConfig] = []  # seeds do not change the cost of a run
-    for environment, count in study.seed_counts(scale, study.seeds[scale]).items():
-        configs += [configuration(study, scale, environment, arm, 0) for arm in study.arms] * count
+    one_seed = [
+        configuration(study, scale, environment, arm, 0) for environment in study.environments for arm in study.arms
+    ]
+    configs = one_seed * study.seeds[scale]  # seeds do not change the cost of a run
     estimates = [estimate(config, scale) for config in configs]
     count = len(configs)
     if any(seconds is None for seconds in estimates):
@@ -171,7 +172,7 @@ def run(plan: RequestedStudy, cells: Sequence[Cell], stop: Callable[[], bool], r
         seconds=seconds,
         reused=len(others),
         jobs=jobs,
-        seeds=study.seed_counts(plan.scale, plan.seeds),
+        seeds=plan.seeds,
         date=date.today().isoformat(),
     )
     results = page.collect_results(study, [cell_journal.read(cell) for cell in cells], record)

@@ -61,7 +61,7 @@ def cells(study: Study, scale: Scale, seeds: int, out: Path, overrides: Sequence
             configuration(study, scale, environment, arm, seed, overrides),
             out / environment / arm.name / f"seed-{seed}",
         )
-        for environment, arm, seed in study.places(scale, seeds)
+        for environment, arm, seed in study.places(seeds)
     ]
 
 

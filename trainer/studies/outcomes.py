@@ -65,6 +65,11 @@ class Outcome:
         results = self.evaluations.get(suite or self.suite)
         return results[-1] if results and (results[-1].iteration > 0 or not self.trains) else None
 
+    def first(self, suite: str = "") -> EvaluationResult | None:
+        """Return the evaluation of a suite before training (default: the training environment); None without one."""
+        results = self.evaluations.get(suite or self.suite)
+        return results[0] if results and results[0].iteration == 0 else None
+
     def last(self, name: str) -> float | None:
         """Return the value of a metric at the current end of the run."""
         values = [value for _, value in sorted(self.curves.get(name, {}).items())][-get_window(name) :]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trainer.metrics.charts import Panel, Points, Series, document
 from trainer.metrics.registry import get_spec
 from trainer.studies.arm_curves import ArmCurve, charts, evaluated
 from trainer.studies.catalogue import label
-from trainer.studies.cell_settings import environment_title
 from trainer.studies.document import Document, Piece
 from trainer.studies.grid import Cell
 from trainer.studies.method import ArmConfig
@@ -29,8 +28,7 @@ class StudyRecord:
     seconds: float
     reused: int
     jobs: int
-    seeds: Mapping[str, int]
-    """Number of seeds by environment."""
+    seeds: int
     date: str
 
 
@@ -46,7 +44,7 @@ def write(results: StudyResults, cells: Sequence[Cell], record: StudyRecord) -> 
         "command": Piece("", code=record.command),
         "machine": Piece(record.machine),
         "wall-clock time": Piece(_wall_clock_time(len(cells) - record.reused, record)),
-        "seeds": Piece(_seeds(record.seeds)),
+        "seeds": Piece(f"0 to {record.seeds - 1}" if record.seeds > 1 else "0"),
         "date": Piece(record.date),
     }
     note = "Runs of other studies were timed in other sessions: do not compare their times." if record.reused else ""
@@ -55,7 +53,7 @@ def write(results: StudyResults, cells: Sequence[Cell], record: StudyRecord) -> 
         results,
         _of_arms(cells),
         picture=f"{study.title}, curves of all arms",
-        lead=["Bold lines are means over seeds, faint lines single seeds."] if max(record.seeds.values()) > 1 else [],
+        lead=["Bold lines are means over seeds, faint lines single seeds."] if record.seeds > 1 else [],
         facts=facts,
         note=note,
     )
@@ -64,7 +62,7 @@ def write(results: StudyResults, cells: Sequence[Cell], record: StudyRecord) -> 
 def draw(title: str, results: StudyResults) -> str:
     """Draw the picture: one row per metric, one column per environment; two columns if there is only one."""
     panels = [
-        Panel(chart.title, [_series(curve) for curve in chart.curves], get_spec(chart.metric).unit)
+        Panel(chart.title, [_series(curve) for curve in chart.curves], get_spec(chart.metric).unit, with_zero=True)
         for chart in charts(results, _get_line)
     ]
     return document(title, panels, columns=max(2, len(results.plan.environments)))
@@ -91,13 +89,6 @@ def _of_arms(cells: Sequence[Cell]) -> list[ArmConfig]:
             (cell.environment, cell.arm.name), ArmConfig(cell.environment, cell.arm.title, cell.arm.name, cell.config)
         )
     return list(first.values())
-
-
-def _seeds(counts: Mapping[str, int]) -> str:
-    """Format the seeds, from 0; environments with more seeds are listed."""
-    least = min(counts.values())
-    more = [f"{environment_title(name)}: 0 to {count - 1}" for name, count in counts.items() if count > least]
-    return "; ".join([f"0 to {least - 1}" if least > 1 else "0", *more])
 
 
 def _wall_clock_time(runs: int, record: StudyRecord) -> str:

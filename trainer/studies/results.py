@@ -14,6 +14,7 @@ from trainer.studies.paper import REPORTED, Reported
 from trainer.studies.study import SUCCESS, Arm, Scale, Study
 
 if TYPE_CHECKING:
+    from trainer.studies.estimates import ArmDifference
     from trainer.studies.verdicts import FindingVerdict
 
 
@@ -50,8 +51,8 @@ class RunRow:
     @property
     def before(self) -> float | None:
         """Success before training."""
-        evaluations = self.outcome.evaluations.get(self.outcome.suite)
-        return evaluations[0].success if evaluations and evaluations[0].iteration == 0 else None
+        first = self.outcome.first()
+        return None if first is None else first.success
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class StudyResults:
     """Results of a study so far.
 
     Attributes:
-        seeds: planned seeds of each arm, by environment.
+        seeds: planned seeds of each arm.
         scale: scale of a study in the catalogue.
         metric: metric for comparing the arms of other studies, in addition to success; empty: only success.
         ranked: whether the arms are trials of a search, listed from best to worst.
@@ -145,7 +146,7 @@ class StudyResults:
 
     plan: Study
     rows: Sequence[RunRow]
-    seeds: Mapping[str, int]
+    seeds: int
     scale: Scale | None = None
     metric: str = ""
     ranked: bool = False
@@ -197,6 +198,15 @@ class StudyResults:
         from trainer.studies.verdicts import verdicts  # scipy: tens of megabytes that other pages do without
 
         return verdicts(self.plan, self.judged, self.seeds)
+
+    @cached_property
+    def differences(self) -> list[ArmDifference]:
+        """Estimates of the differences that the claims on success are about, over the complete runs."""
+        if not self.plan.findings:
+            return []
+        from trainer.studies.estimates import differences
+
+        return differences(self.plan, self.judged)
 
     @property
     def puzzle_note(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -34,7 +35,11 @@ class Arm:
     """Iterations of other arms that correspond to one of this arm; its curves are drawn that much wider."""
 
 
-Claim = Literal["higher", "collapses_later", "less_update_time", "less_memory", "not_lower", "falls"]
+Claim = Literal[
+    "higher", "higher_in_strata", "collapses_later", "less_update_time", "less_memory", "not_lower", "falls"
+]
+Stratum = tuple[tuple[str, ...], tuple[str, ...]]
+"""Arms, and the arms that they are compared with: equal but for what a contrast is about."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +47,29 @@ class Finding:
     """A statement of the paper that a study can test: `arm` against `other` in each environment.
 
     `metric` is compared by claims that need one. `margin`, a share of puzzles, is the tolerance of "not lower".
-    `environments` are the statement's environments (default: all of the study).
+    `environments` are the statement's environments (default: all of the study). `gain` compares how far success rose
+    above that before training, for arms that start from different policies. A claim "in strata" is a single contrast of
+    several arms, `strata`, in place of many pairs.
     """
 
     text: str
     claim: Claim
-    arm: str
+    arm: str = ""
     other: str = ""
     suite: str = ""
     metric: str = SUCCESS
     margin: float = 0.05
     environments: tuple[str, ...] = ()
+    strata: tuple[Stratum, ...] = ()
+    gain: bool = False
+
+    @property
+    def sides(self) -> Stratum:
+        """All arms of the statement, and all arms that they are compared with."""
+        if not self.strata:
+            return (self.arm,), (self.other,) if self.other else ()
+        arms, others = zip(*self.strata, strict=True)
+        return tuple(itertools.chain(*arms)), tuple(itertools.chain(*others))
 
 
 @dataclass(frozen=True)
@@ -60,8 +77,7 @@ class Study:
     """A grid: environments × arms × seeds.
 
     `pocket` are changes to all cells at that scale; `suites` are further environments for the evaluation of every cell,
-    `environment_suites` only for one environment's cells. `more_seeds` are the seeds at pocket scale of environments
-    with very short runs, unless another number than the study's default is requested.
+    `environment_suites` only for one environment's cells.
     """
 
     name: str
@@ -74,25 +90,13 @@ class Study:
     suites: tuple[str, ...] = ()
     environment_suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pocket: Changes = field(default_factory=dict)
-    seeds: Mapping[Scale, int] = field(default_factory=lambda: {"smoke": 1, "pocket": 3, "paper": 3})
-    more_seeds: Mapping[str, int] = field(default_factory=dict)
+    seeds: Mapping[Scale, int] = field(default_factory=lambda: {"smoke": 1, "pocket": 10, "paper": 3})
 
-    def seed_count(self, scale: Scale, environment: str, requested: int) -> int:
-        """Return the runs of each arm in an environment, if that many seeds are requested of the study."""
-        default = scale == "pocket" and requested == self.seeds[scale]
-        return max(requested, self.more_seeds.get(environment, 0)) if default else requested
-
-    def seed_counts(self, scale: Scale, requested: int) -> dict[str, int]:
-        """Return the runs of each arm by environment, if that many seeds are requested of the study."""
-        return {name: self.seed_count(scale, name, requested) for name in self.environments}
-
-    def places(self, scale: Scale, requested: int) -> Iterator[tuple[str, Arm, int]]:
+    def places(self, seeds: int) -> Iterator[tuple[str, Arm, int]]:
         """Yield (environment, arm, seed) of each run; runs to compare are adjacent, to run at the same time."""
-        counts = self.seed_counts(scale, requested)
-        for seed in range(max(counts.values())):
+        for seed in range(seeds):
             for environment in self.environments:
-                if seed < counts[environment]:
-                    yield from ((environment, arm, seed) for arm in self.arms)
+                yield from ((environment, arm, seed) for arm in self.arms)
 
     def get_suites(self, environment: str) -> tuple[str, ...]:
         """Return the suites that evaluate an environment's cells, in addition to that environment."""

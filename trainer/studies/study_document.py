@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
 
 from trainer.metrics.registry import get_spec
 from trainer.studies.cell_settings import environment_title
@@ -13,7 +15,11 @@ from trainer.studies.outcomes import Outcome
 from trainer.studies.paper import other_estimators
 from trainer.studies.results import ArmResult, RunRow, StudyResults
 from trainer.studies.study import Scale
-from trainer.studies.tables import NONE, of_seeds, p_value, seconds_text, share, spread
+from trainer.studies.tables import NONE, UNSETTLED, of_seeds, p_value, seconds_text, share, signed, spread
+
+if TYPE_CHECKING:
+    from trainer.studies.estimates import Range
+    from trainer.studies.verdicts import FindingVerdict
 
 MAX_ARM_COLUMNS = 8
 """Maximum number of arms that are columns of the table of settings; more arms are its rows."""
@@ -39,6 +45,12 @@ _VERDICTS_NOTE = (
     "inconclusive. Seeds that could settle a claim suppose that the p values of the other claims stay as they are. "
     "They are planned for a chance of 80 % if the difference is as large as measured; for a collapse they are the "
     "fewest with which the exact test can reach its level, if all seeds of one arm collapse before those of the other."
+)
+_DIFFERENCES_NOTE = (
+    "Estimates beside the tests, in points of success, with 95 % intervals: the difference of the interquartile means "
+    "over seeds (stratified bootstrap), the probability that a run of the one arm ends higher than one of the other, "
+    "the mean difference of runs with the same seed, and the difference of the mean success over the whole training "
+    "(area under the curve). Equal within 5 points: the 90 % interval of the difference of the means lies within them."
 )
 _PROVISIONAL_NOTE = (
     "A verdict is provisional until all planned seeds are complete: looking earlier makes chance findings more likely."
@@ -68,10 +80,12 @@ def study_document(
     """
     plan, scale = results.plan, results.scale
     about = [plan.question, _SCALE_WORDS[scale] if scale else "", limits(plan.name, scale) if scale else ""]
+    outcome = _outcome(results.verdicts)
     sections = [
         _arms(results, note),
         _suites(results),
         _verdicts(results),
+        _differences(results),
         _paper(results, configs),
         _method(facts or {}, configs),
         _settings(configs, label),
@@ -79,7 +93,7 @@ def study_document(
     ]
     return Document(
         title,
-        [text for text in (" ".join(filter(None, about)), *lead) if text],
+        [text for text in (outcome, " ".join(filter(None, about)), *lead) if text],
         picture,
         [section for section in sections if section.rows],
     )
@@ -160,11 +174,10 @@ def _where_known(results: StudyResults) -> list[tuple[Column, Callable[[ArmResul
         metric = get_spec(results.metric)
         column = Column(metric.title, "figure", results.metric)
         columns.append((column, lambda arm: NONE if arm.value is None else metric.reading(arm.value)))
-    paper = (
-        Column("Paper"),
-        lambda arm: "; ".join(f"{figure.what}: {figure.value}" for figure in arm.reported) or NONE,
-    )
-    return [*columns, paper]
+    if results.scale == "paper":  # with other models, the paper's figures are not beside ours but in their own table
+        paper = Column("Paper")
+        columns.append((paper, lambda arm: "; ".join(f"{it.what}: {it.value}" for it in arm.reported) or NONE))
+    return columns
 
 
 def _suites(results: StudyResults) -> StudySection:
@@ -172,10 +185,17 @@ def _suites(results: StudyResults) -> StudySection:
     rows: list[list[Cell]] = []
     for arm in results.plan.arms if suites else ():
         outcomes = [row.outcome for row in results.rows if row.outcome.arm == arm.name]
-        finals = ([final.success for outcome in outcomes if (final := outcome.final(suite))] for suite in suites)
-        rows.append([cell(arm.title), *(cell(spread(values)) for values in finals)])
+        rows.append([cell(arm.title), *(cell(_before_and_after(outcomes, suite)) for suite in suites)])
     columns = [Column("Arm", "row header"), *(Column(suite, "figure") for suite in suites)]
-    return StudySection("suites", "Other suites", columns, rows, "Success, without further training.")
+    about = "Success before and after the training, which was in the environment above only."
+    return StudySection("suites", "Other suites", columns, rows, about)
+
+
+def _before_and_after(outcomes: Sequence[Outcome], suite: str) -> str:
+    """Return success in a suite: the mean of all runs before training, and mean ± standard deviation after it."""
+    before = [first.success for outcome in outcomes if (first := outcome.first(suite))]
+    after = spread([final.success for outcome in outcomes if (final := outcome.final(suite))])
+    return f"{share(fmean(before))} → {after}" if before else after
 
 
 # -- verdicts and the paper -------------------------------------------------------------------------------------------
@@ -209,6 +229,53 @@ def _verdicts(results: StudyResults) -> StudySection:
     provisional = "" if all(verdict.firm for verdict in results.verdicts) else _PROVISIONAL_NOTE
     notes = [" ".join(filter(None, [_VERDICTS_NOTE, provisional])), results.puzzle_note]
     return StudySection("verdicts", "Verdicts", columns, rows, notes=[note for note in notes if note])
+
+
+def _outcome(verdicts: Sequence[FindingVerdict]) -> str:
+    """Return the result of a study in words: what is settled, what is not, and what these runs could not test."""
+    if not verdicts or not any(verdict.complete for verdict in verdicts):
+        return ""
+    kinds: dict[str, list[str]] = {"Settled": [], "Not settled": [], "Not tested by these runs": []}
+    for verdict in verdicts:
+        claim = f"“{verdict.finding}” ({environment_title(verdict.environment)})"
+        if verdict.word != UNSETTLED:
+            kinds["Settled"].append(f"{claim}: {verdict.text}")
+        else:
+            kinds["Not settled" if verdict.p is not None else "Not tested by these runs"].append(claim)
+    return " ".join(f"{kind}: {'; '.join(claims)}." for kind, claims in kinds.items() if claims)
+
+
+def _differences(results: StudyResults) -> StudySection:
+    def points(found: Range | None) -> str:
+        if found is None:
+            return NONE
+        return f"{signed(100 * found.value)} ({signed(100 * found.low)} to {signed(100 * found.high)})"
+
+    columns = [
+        Column("Claim", "row header"),
+        Column("Environment"),
+        Column("Interquartile mean", "figure"),
+        Column("Ends higher", "figure"),
+        Column("Same seeds", "figure"),
+        Column("Over the training", "figure"),
+        Column("Equal within 5 points", "figure"),
+    ]
+    rows = [
+        [
+            cell(text)
+            for text in (
+                found.finding,
+                environment_title(found.environment),
+                points(found.iqm),
+                f"{found.improvement.value:.0%} ({found.improvement.low:.0%} to {found.improvement.high:.0%})",
+                points(found.paired),
+                points(found.area),
+                "yes" if found.equivalent else "not shown",
+            )
+        ]
+        for found in results.differences
+    ]
+    return StudySection("differences", "How much the arms differ", columns, rows, notes=[_DIFFERENCES_NOTE])
 
 
 def _paper(results: StudyResults, configs: Sequence[ArmConfig]) -> StudySection:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 
 NONE = "–"
+UNSETTLED = "inconclusive"
+"""Verdict that is neither yes nor no."""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

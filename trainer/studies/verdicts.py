@@ -7,7 +7,7 @@ Holm's correction. Otherwise it is inconclusive, and the figures say how many se
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
@@ -15,9 +15,10 @@ from trainer.studies import significance
 from trainer.studies.outcomes import WINDOW, EvaluationResult, Outcome
 from trainer.studies.significance import LEVEL, MIN_SEEDS, NOTHING_SHARED, Difference, Shared, Survival
 from trainer.studies.study import Finding, Study
-from trainer.studies.tables import signed
+from trainer.studies.tables import UNSETTLED, signed
 
-UNSETTLED = "inconclusive"
+LEAST_SAVING = 0.1
+"""Share of time or memory by which an arm must need less, for a verdict that it does."""
 _UPDATE_UNIT = "s of updates"
 _TIMED_APART = "timed in different sessions or on different devices"
 
@@ -74,14 +75,12 @@ class _Claim:
     evidence: Evidence
 
 
-def verdicts(
-    study: Study, outcomes: Iterable[Outcome], planned: Mapping[str, int] | None = None
-) -> list[FindingVerdict]:
+def verdicts(study: Study, outcomes: Iterable[Outcome], planned: int | None = None) -> list[FindingVerdict]:
     """Test every finding of the study in each of its environments.
 
     Args:
         outcomes: outcomes of complete runs.
-        planned: planned seeds of each arm by environment; default: the existing ones.
+        planned: planned seeds of each arm; default: the existing ones.
     """
     results = list(outcomes)
     claims = [
@@ -93,19 +92,16 @@ def verdicts(
     p_values = [p for claim in claims if (p := claim.evidence.p) is not None]
     corrected = dict(zip(tested, significance.holm(p_values), strict=True))
     others = {at: p_values[:rank] + p_values[rank + 1 :] for rank, at in enumerate(tested)}
-    seeds = planned or {}
     return [
-        _verdict(claim, seeds.get(claim.environment, claim.complete), corrected.get(at), others.get(at, []))
+        _verdict(claim, planned or claim.complete, corrected.get(at), others.get(at, []))
         for at, claim in enumerate(claims)
     ]
 
 
 def _claim(finding: Finding, environment: str, outcomes: Sequence[Outcome]) -> _Claim:
-    arm, other = (
-        [outcome for outcome in outcomes if (outcome.environment, outcome.arm) == (environment, name)]
-        for name in (finding.arm, finding.other)
-    )
-    complete = min(len(arm), len(other)) if finding.other else len(arm)
+    there = [outcome for outcome in outcomes if outcome.environment == environment]
+    arm, other = ([outcome for outcome in there if outcome.arm in side] for side in finding.sides)
+    complete = min(sum(outcome.arm == name for outcome in there) for side in finding.sides for name in side)
     return _Claim(finding, environment, complete, _CLAIMS[finding.claim](finding, arm, other))
 
 
@@ -154,14 +150,19 @@ def _success(finding: Finding, arm: list[Outcome], other: list[Outcome], shift: 
     sides = [[evaluation for o in side if (evaluation := o.final(finding.suite))] for side in (arm, other)]
     if not all(sides):
         return Evidence("no evaluations")
+    starts = [next((start for o in side if (start := o.first(finding.suite))), None) for side in (arm, other)]
+    if finding.gain and None in starts:
+        return Evidence("no evaluations before training")
+    begun = [start for start in starts if start is not None] if finding.gain else []
     rates = [[evaluation.success for evaluation in side] for side in sides]
     prompts = min(evaluation.prompts for side in sides for evaluation in side)
-    points = 100 * (fmean(rates[0]) - fmean(rates[1]))
+    ahead = begun[0].success - begun[1].success if begun else 0.0
+    points = 100 * (fmean(rates[0]) - fmean(rates[1]) - ahead)
     if reason := _too_few(*rates):
         return Evidence(f"{signed(points)} points; {reason}")
     first, second = (significance.success_estimate(values, prompts) for values in rates)
-    shared = _shared_error(*sides)
-    difference = significance.welch(first, second, shift, shared)
+    shared = _shared_error(sides[0], sides[1], begun)
+    difference = significance.welch(replace(first, value=first.value - ahead), second, shift, shared)
     spread = math.sqrt((first.square * first.seeds + second.square * second.seeds) / 2)
     return Evidence(
         f"{signed(points)} points ({signed(100 * difference.low)} to {signed(100 * difference.high)})",
@@ -171,12 +172,47 @@ def _success(finding: Finding, arm: list[Outcome], other: list[Outcome], shift: 
     )
 
 
-def _shared_error(arm: list[EvaluationResult], other: list[EvaluationResult]) -> Shared:
-    """Return the error of the difference in success due to the puzzles; zero if results by puzzle are unknown."""
-    counts = {len(evaluation.puzzles) for evaluation in [*arm, *other]}
+def _higher_in_strata(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
+    """Test the mean difference over strata by permuting seeds within them, on the puzzles that were played."""
+    rates_by_arm: dict[str, list[float]] = {}
+    for outcome in [*arm, *other]:
+        if evaluation := outcome.final(finding.suite):
+            rates_by_arm.setdefault(outcome.arm, []).append(evaluation.success)
+    strata = [
+        ([rates_by_arm.get(name, []) for name in arms], [rates_by_arm.get(name, []) for name in others])
+        for arms, others in finding.strata
+    ]
+    everyone = [rates for sides in strata for side in sides for rates in side]
+    if reason := _too_few(*everyone):
+        return Evidence(reason)
+    difference = significance.stratified(strata)
+    counts = [sum(len(rates) for sides in strata for rates in sides[side]) for side in (0, 1)]
+    return Evidence(
+        f"{signed(100 * difference.value)} points ({signed(100 * difference.low)} to {signed(100 * difference.high)}) "
+        f"in {counts[0]} runs against {counts[1]}",
+        difference.p,
+        supports=difference.value > 0,
+    )
+
+
+def _shared_error(
+    arm: list[EvaluationResult], other: list[EvaluationResult], begun: Sequence[EvaluationResult]
+) -> Shared:
+    """Return the error of the difference in success, or in its gain, that all seeds share.
+
+    It is due to the puzzles, and to chance in the single evaluation of each arm before training (`begun`, for claims
+    about the gain). Without results by puzzle only the latter is known.
+    """
+    counts = {len(evaluation.puzzles) for evaluation in [*arm, *other, *begun]}
     if len(counts) > 1 or max(counts) < 2:
-        return NOTHING_SHARED
-    return significance.shared_error([result.puzzles for result in arm], [result.puzzles for result in other])
+        square = sum(start.success * (1 - start.success) / start.prompts for start in begun)
+        return Shared(square, max(1, min(start.prompts for start in begun) - 1)) if begun else NOTHING_SHARED
+    before = [start.puzzles for start in begun] or [(0.0,) * max(counts)] * 2
+    gains = [
+        [[end - start for end, start in zip(evaluation.puzzles, starts, strict=True)] for evaluation in side]
+        for side, starts in zip((arm, other), before, strict=True)
+    ]
+    return significance.shared_error(*gains)
 
 
 def _collapses_later(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
@@ -227,7 +263,10 @@ def _number(value: float) -> str:
 
 
 def _less(what: Callable[[Outcome], float], unit: str) -> Callable[[Finding, list[Outcome], list[Outcome]], Evidence]:
-    """Compare a quantity above 0 by the ratio of geometric means."""
+    """Compare a quantity above 0 by the ratio of geometric means: "less" is less by a tenth at least.
+
+    Costs hardly vary between seeds, so that a difference of a thousandth would be found, and means nothing.
+    """
 
     def judge(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
         sides = [[what(o) for o in side] for side in (arm, other)]
@@ -239,13 +278,15 @@ def _less(what: Callable[[Outcome], float], unit: str) -> Callable[[Finding, lis
         if reason := _too_few(*sides):
             return Evidence(f"{figures}; {reason}")
         logs = [[math.log(value) for value in side] for side in sides]
-        ratio = significance.welch(significance.estimate(logs[0]), significance.estimate(logs[1]))
+        least = -math.log(1 - LEAST_SAVING)
+        ratio = significance.welch(significance.estimate(logs[0]), significance.estimate(logs[1]), shift=least)
         spread = math.sqrt((stdev(logs[0]) ** 2 + stdev(logs[1]) ** 2) / 2)
         return Evidence(
             f"{figures}, {math.exp(ratio.value):.0%} ({math.exp(ratio.low):.0%} to {math.exp(ratio.high):.0%})",
             ratio.p,
-            supports=ratio.value < 0,
-            needed=_needed(ratio.value, spread, 2),
+            supports=ratio.value + least < 0,
+            opposite=f"not by {LEAST_SAVING:.0%}",
+            needed=_needed(ratio.value + least, spread, 2),
         )
 
     return judge
@@ -280,6 +321,7 @@ def _interval(difference: Difference) -> str:
 
 _CLAIMS: dict[str, Callable[[Finding, list[Outcome], list[Outcome]], Evidence]] = {
     "higher": _higher,
+    "higher_in_strata": _higher_in_strata,
     "not_lower": _not_lower,
     "collapses_later": _collapses_later,
     "less_update_time": _less_time,

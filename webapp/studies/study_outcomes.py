@@ -73,18 +73,18 @@ def read_outcomes(members: Sequence[StudyRun], metrics: Iterable[str] = ()) -> l
 
 
 def add_puzzles(outcomes: Mapping[int, Outcome]) -> None:
-    """Add the result of each puzzle to the last evaluation of each suite, by primary key of the run. One query."""
-    last = {
-        (key, suite): results[-1]
+    """Add the result of each puzzle to each suite's first and last evaluation, by primary key of the run. One query."""
+    ends = {
+        (key, suite, result.iteration): result
         for key, outcome in outcomes.items()
         for suite, results in outcome.evaluations.items()
-        if results
+        for result in (*results[:1], *results[-1:])
     }
     rows = (
         Trajectory.objects.filter(
             run__in=outcomes,
             split="eval",
-            iteration__in={result.iteration for result in last.values()},
+            iteration__in={iteration for _, _, iteration in ends},
             superseded=False,
             status__in=Trajectory.COUNTED,
         )
@@ -96,8 +96,7 @@ def add_puzzles(outcomes: Mapping[int, Outcome]) -> None:
         )
     )
     for key, iteration, suite, numbers, statuses in rows:
-        result = last.get((key, suite))
-        if result is not None and result.iteration == iteration:
+        if (result := ends.get((key, suite, iteration))) is not None:
             result.puzzles = _shares(numbers, statuses)
 
 

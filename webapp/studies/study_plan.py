@@ -108,7 +108,7 @@ def _of_catalogue(spec: CatalogueSpec) -> StudyPlan:
             seed,
             cell_settings.configuration(study, spec.scale, environment, arm, seed),
         )
-        for environment, arm, seed in study.places(spec.scale, spec.seeds)
+        for environment, arm, seed in study.places(spec.seeds)
     ]
     if spec.overrides:
         changed = [replace(cell, config=_changed(cell.config, spec.overrides, "overrides")) for cell in cells]
@@ -288,8 +288,6 @@ def arm_title(changes: Mapping[str, Any]) -> str:
 def count_text(plan: StudyPlan, spec: Spec) -> str:
     """Return the size of a study as text, e.g. “18 runs: 2 arms × 3 environments × 3 seeds”."""
     runs, seeds = formatting.plural(plan.runs, "run"), formatting.plural(spec.seeds, "seed")
-    if isinstance(spec, CatalogueSpec) and (most := len({cell.seed for cell in plan.cells})) > spec.seeds:
-        seeds = f"{spec.seeds} seeds ({most} where runs are short)"
     if isinstance(spec, SearchSpec):
         return f"{runs}: {formatting.plural(spec.trials, 'trial')} × {seeds}, {spec.parallel} at a time"
     environments = len({cell.environment for cell in plan.cells})

@@ -52,7 +52,7 @@ def load_results(study: Study, members: Sequence[StudyRun], address: Address = l
     return StudyResults(
         plan,
         rows,
-        _planned_seeds(spec, plan),
+        spec.seeds,
         scale=spec.scale if isinstance(spec, CatalogueSpec) else None,
         metric="" if isinstance(spec, CatalogueSpec) else spec.metric,
         ranked=isinstance(spec, SearchSpec),
@@ -78,13 +78,6 @@ def _plan(study: Study, spec: Spec, arms: Sequence[StudyArm]) -> Plan:
     suites = tuple(spec.config.get("evaluation", {}).get("suites", ()))
     curves = tuple(dict.fromkeys((spec.metric, SUCCESS, "reward/mean")))
     return Plan(study.slug, study.title, "", names, variants, findings, curves=curves, suites=suites)
-
-
-def _planned_seeds(spec: Spec, plan: Plan) -> dict[str, int]:
-    """Return the number of seeds of each arm, by environment."""
-    if isinstance(spec, CatalogueSpec):
-        return plan.seed_counts(spec.scale, spec.seeds)
-    return dict.fromkeys(plan.environments, spec.seeds)
 
 
 def arm_configs(members: Sequence[StudyRun]) -> list[ArmConfig]:

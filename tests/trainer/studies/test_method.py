@@ -36,9 +36,13 @@ def test_settings_that_differ_between_environments_are_given_for_each():
 
 def test_settings_that_differ_between_arms_name_the_arms():
     rows = shared_settings(configs("appendix-d"))
-    assert rows["policy learning rate"] == "0.0002 (LoRA: 0.002); FrozenLake: 0.0004 (LoRA: 0.004)"
+    assert rows["policy learning rate"] == (
+        "0.0002 (LoRA, rate × 10: 0.002, LoRA, rate × 5: 0.001, LoRA, rate × 2: 0.0004); "
+        "FrozenLake: 0.0004 (LoRA, rate × 10: 0.004, LoRA, rate × 5: 0.002, LoRA, rate × 2: 0.0008)"
+    )
     assert (
-        shared_settings(configs("figure-5"))["estimator"] == "PPO (GRPO: GRPO, rewards divided by the group's spread)"
+        shared_settings(configs("figure-5"))["estimator"]
+        == "PPO (GRPO: GRPO, rewards divided by the group's spread, GRPO, not divided: GRPO)"
     )
 
 
@@ -98,7 +102,7 @@ def test_a_page_states_estimators_settings_and_limits(tmp_path):
     grid = cells(study, "pocket", 1, tmp_path)
     final = EvaluationResult(40, 2, 0.5, 0, 1, (1.0, 0.0))
     outcomes = [Outcome("sokoban", "think", 0, evaluations={"Sokoban": [final]}, suite="Sokoban")]
-    record = page.StudyRecord("pocket", "study table-4", "a machine", 1.0, 0, 1, {"sokoban": 1}, "2026-01-01")
+    record = page.StudyRecord("pocket", "study table-4", "a machine", 1.0, 0, 1, 1, "2026-01-01")
     text = markdown(page.write(page.collect_results(study, outcomes, record), grid, record))
     assert POCKET["table-4"] in text
     assert "| updates per rollout | 1; Sokoban: 2 |" in text

@@ -215,3 +215,31 @@ def test_an_arm_that_is_worse_by_the_margin_is_rarely_called_not_lower():
         difference = welch(*(success_estimate(list(arm), 256) for arm in rates / 256), shift=0.05)
         called += difference.p <= significance.LEVEL and difference.value + 0.05 > 0
     assert called / 2000 <= 0.04, "one side of 5 %"
+
+
+def test_a_contrast_over_strata_is_that_of_the_filter_on_sokoban():
+    """Final success of figure 7 on Sokoban: filtered against unfiltered, PPO and GRPO."""
+    ppo = ([[0.305, 0.363, 0.430], [0.434, 0.391, 0.387], [0.371, 0.336, 0.355]], [[0.465, 0.496, 0.473]])
+    grpo = ([[0.320, 0.445, 0.375], [0.332, 0.395, 0.457], [0.258, 0.371, 0.348]], [[0.445, 0.441, 0.375]])
+    found = significance.stratified([ppo, grpo])
+    assert found.value == pytest.approx(-0.078, abs=5e-4)
+    assert found.p == pytest.approx(0.0034, abs=2e-4)
+    assert found.high < 0
+
+
+def test_a_contrast_counts_every_assignment_within_the_strata():
+    values, other = [0.9, 0.8], [0.1, 0.2, 0.3]
+    everyone = [*values, *other]
+    gaps = []
+    for chosen in combinations(range(5), 2):
+        first = [everyone[at] for at in chosen]
+        second = [value for at, value in enumerate(everyone) if at not in chosen]
+        gaps.append(np.mean(first) - np.mean(second))
+    observed = np.mean(values) - np.mean(other)
+    assert significance.stratified([([values], [other])]).p == np.mean(np.abs(gaps) >= observed - 1e-9)
+    with pytest.raises(ValueError, match="both sides"):
+        significance.stratified([([values], [])])
+    with pytest.raises(ValueError, match="single seed"):
+        significance.stratified([([[0.5]], [[0.4]])])
+    many = significance.stratified([([list(np.linspace(0, 1, 15))], [list(np.linspace(0, 1, 15))])])
+    assert many.p > 0.9, "drawn, for there are too many assignments"

@@ -27,7 +27,7 @@ def texts(document, name):
 
 
 def document_of(study, rows, configs=(), **more):
-    return study_document("A study", StudyResults(study, rows, {}, **more), configs)
+    return study_document("A study", StudyResults(study, rows, 3, **more), configs)
 
 
 def outcome(arm, seed=0, success=None, environment="sokoban", **more):
@@ -66,7 +66,7 @@ def test_incomplete_runs_are_marked_and_have_no_part_in_verdicts():
     rows = [RunRow(outcome(arm, n, s + n / 50)) for arm, s in (("starpo", 0.4), ("starpo_s", 0.8)) for n in range(3)]
     rows[-1] = replace(rows[-1], complete=False, state="Running", link="/runs/last")
     rows.append(RunRow(Outcome("sokoban", "starpo_s", 3), complete=False, state="Queued"))
-    document = study_document("A study", StudyResults(study, rows, {"sokoban": 4}), [])
+    document = study_document("A study", StudyResults(study, rows, 4), [])
     starpo_s = texts(document, "arms")[1]
     assert (starpo_s["By seed"], starpo_s["Complete"], starpo_s["After"]) == (
         "80.0 82.0 84.0 queued",

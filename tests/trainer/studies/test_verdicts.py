@@ -247,8 +247,9 @@ def claims_of(study):
 
 
 def without_margins(study):
-    """Equal arms are rightly called no worse."""
-    return replace(study, findings=tuple(finding for finding in study.findings if finding.claim != "not_lower"))
+    """Equal arms are rightly called no worse, and not a tenth cheaper."""
+    rightly = {"not_lower", "less_update_time", "less_memory"}
+    return replace(study, findings=tuple(finding for finding in study.findings if finding.claim not in rightly))
 
 
 @pytest.mark.parametrize("seeds", nightly_but([3, 5], [3]))
@@ -264,7 +265,7 @@ def test_a_page_of_equal_arms_has_a_verdict_in_at_most_five_percent_of_cases(nam
 
 def test_the_simulated_pages_hold_every_kind_of_claim():
     simulated = set.union(*(claims_of(without_margins(study)) for study in STUDIES.values()))
-    assert simulated == set(get_args(Claim)) - {"not_lower"}
+    assert simulated == set(get_args(Claim)) - {"not_lower", "less_update_time", "less_memory"}
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
@@ -290,13 +291,13 @@ def test_the_default_seeds_can_settle_a_collapse_at_the_scale_of_the_paper(name)
 
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("claim", ["less_update_time", "less_memory"])
-def test_equal_costs_are_rarely_called_less(claim, seeds):
-    """Costs that vary by a tenth, some of which are on a busy machine twice as large for both arms of a seed."""
+def test_costs_that_are_less_by_a_tenth_are_rarely_judged(claim, seeds):
+    """The least saving is a tenth. Costs vary by as much; some are doubled for both arms of a seed."""
     random = np.random.default_rng(seeds)
     wrong = 0
     for _ in range(600):
         load = np.exp2(random.uniform(size=seeds) < 0.2)
-        costs = random.lognormal(4, 0.1, (2, seeds)) * load
+        costs = random.lognormal(4, 0.1, (2, seeds)) * load * [[0.9], [1.0]]
         runs = [
             outcome(arm, n, curves={"time/update": {1: float(cost)}}, megabytes=float(cost))
             for arm, side in zip("ab", costs, strict=True)

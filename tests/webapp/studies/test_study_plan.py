@@ -43,8 +43,8 @@ def test_a_study_of_the_catalogue_has_the_cells_of_the_trainers_grid() -> None:
 
 
 def test_a_study_of_the_catalogue_has_its_own_seeds_by_default() -> None:
-    assert CatalogueSpec(study="echo-trap").seeds == 6
-    assert CatalogueSpec(study="figure-7").seeds == 3
+    assert CatalogueSpec(study="echo-trap").seeds == 10
+    assert CatalogueSpec(study="figure-7").seeds == 10
     assert CatalogueSpec(study="figure-7", scale="paper").seeds == 6
     assert CatalogueSpec(study="echo-trap", seeds=2).seeds == 2
     assert read_spec({"kind": "catalogue", "study": "echo-trap", "scale": "smoke"}).seeds == 1
