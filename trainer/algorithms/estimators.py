@@ -92,5 +92,7 @@ ESTIMATORS: dict[str, Estimator] = {
         "trainer.algorithms.advantages:reinforce_plus_plus_baseline_advantages", needs_groups=True
     ),
     "gigpo": Estimator("trainer.algorithms.gigpo:gigpo_advantages", needs_groups=True),
+    "mt_grpo": Estimator("trainer.algorithms.turn_credit:mt_grpo_advantages", needs_groups=True),
+    "turn_gae": Estimator("trainer.algorithms.turn_credit:turn_gae_advantages", needs_critic=True),
 }
 """Values of `algorithm.estimator`: a new one is a function and a line here."""

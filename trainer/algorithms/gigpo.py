@@ -5,27 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trainer.algorithms.advantages import EPSILON, group_statistics, grpo, only
+from trainer.algorithms.advantages import EPSILON, group_statistics, grpo
 from trainer.algorithms.estimators import AdvantageEstimate, EstimatorInputs, EstimatorSettings
-
-
-def turn_returns(rewards: Tensor, turns: Tensor, mask: Tensor, gamma: float) -> Tensor:
-    """Return the (B, K) discounted reward from each turn on; K is the largest number of turns, missing turns get 0.
-
-    Args:
-        rewards: (B, T) per token; every reward counts for the turn of its token.
-        turns: (B, T) turn of each policy token, counted from 0; read on the mask only.
-        gamma: discount from turn to turn.
-    """
-    chosen = mask.bool()
-    count = max(1, int(turns.masked_fill(~chosen, -1).max()) + 1)
-    per_turn = torch.zeros(len(rewards), count, dtype=rewards.dtype, device=rewards.device)
-    per_turn.scatter_add_(1, turns.clamp(min=0).masked_fill(~chosen, 0), only(rewards, mask))
-    running = torch.zeros_like(rewards[:, 0])
-    for turn in range(count - 1, -1, -1):
-        running = per_turn[:, turn] + gamma * running
-        per_turn[:, turn] = running
-    return per_turn
+from trainer.algorithms.turn_credit import on_tokens, turn_returns
 
 
 def gigpo(
@@ -71,8 +53,7 @@ def gigpo(
         compared = compared / (std + EPSILON)
     local = torch.zeros_like(returns)
     local[present] = compared.masked_fill(size < 2, 0.0).to(returns.dtype)
-    per_token = torch.gather(local, 1, turns.clamp(min=0).masked_fill(~mask.bool(), 0))
-    return grpo(rewards, group, mask, normalize_by_std) + only(weight * per_token, mask)
+    return grpo(rewards, group, mask, normalize_by_std) + weight * on_tokens(local, turns, mask)
 
 
 def gigpo_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:

@@ -14,6 +14,7 @@ from torch import Tensor
 from trainer.algorithms.advantages import only
 from trainer.algorithms.aggregations import AGGREGATIONS, TokenLosses
 from trainer.algorithms.kl_estimators import KL_ESTIMATORS, MAX_LOG_RATIO
+from trainer.algorithms.objectives import ClipRange, TokenPolicies, get_objective
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class LossInputs:
         mask: policy tokens.
         totals: denominators of the update batch; None: this is the whole update batch.
         tokens: (B,) policy tokens of the sequence that each row belongs to; None: every row is a sequence.
+        turns: (B, T) turn of each policy token; None: every row is one turn.
     """
 
     logprobs: Tensor
@@ -62,6 +64,7 @@ class LossInputs:
     mask: Tensor
     totals: LossTotals | None = None
     tokens: Tensor | None = None
+    turns: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -124,37 +127,36 @@ def policy_loss(
     clip_high: float,
     dual_clip: float | None = None,
     aggregation: str = "token-mean",
+    objective: str = "clip",
 ) -> LossOutputs:
-    """PPO's clipped objective with separate bounds (clip-higher) and an optional dual clip.
+    """Return the policy's loss: an objective of each token, aggregated.
 
     Args:
         clip_low, clip_high: the ratio is clipped to 1 − clip_low … 1 + clip_high.
         dual_clip: bound c > 1 on the ratio of tokens with a negative advantage; None = off.
         aggregation: a name of `AGGREGATIONS`.
+        objective: a name of `OBJECTIVES`.
     Returns:
-        The loss; its metrics are the share of policy tokens whose gradient is cut off by each bound, and the k3
-        estimate of KL(old ‖ new).
-    Source: Schulman et al. 2017, eq. 7; Yu et al. 2025 (clip-higher); Ye et al. 2020 (dual clip).
+        The loss; its metrics are the share of policy tokens whose gradient each bound cuts off (in cispo: limits), and
+        the k3 estimate of KL(old ‖ new).
     """
     mask, totals = inputs.mask, inputs.totals or LossTotals.of(inputs.mask)
     advantages = only(precise(inputs.advantages.detach()), mask)
     log_ratio = only(precise(inputs.logprobs) - precise(inputs.old_logprobs.detach()), mask)
     log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    ratio = log_ratio.exp()
-    per_token = torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - clip_low, 1 + clip_high))
-    if dual_clip is not None:
-        bounded = torch.minimum(per_token, -advantages * dual_clip)
-        per_token = torch.where(advantages < 0, bounded, per_token)
-    loss = aggregate(per_token, mask, aggregation, totals, inputs.tokens)
+    turns = torch.zeros_like(mask, dtype=torch.long) if inputs.turns is None else inputs.turns
+    tokens = TokenPolicies(only(precise(inputs.logprobs), mask), log_ratio, advantages, mask, turns)
+    found = get_objective(objective)(tokens, ClipRange(clip_low, clip_high, dual_clip))
+    loss = aggregate(found.losses, mask, aggregation, totals, inputs.tokens)
     with torch.no_grad():
         falling, rising = advantages < 0, advantages > 0
         shares = {
-            "policy/clip_fraction_low": falling & (ratio < 1 - clip_low),
-            "policy/clip_fraction_high": rising & (ratio > 1 + clip_high),
-            "policy/kl_to_rollout": ratio - log_ratio - 1,
+            "policy/clip_fraction_low": falling & (found.ratios < 1 - clip_low),
+            "policy/clip_fraction_high": rising & (found.ratios > 1 + clip_high),
+            "policy/kl_to_rollout": log_ratio.exp() - log_ratio - 1,
         }
-        if dual_clip is not None:
-            shares["policy/clip_fraction_dual"] = falling & (ratio > dual_clip)
+        if dual_clip is not None and objective == "clip":
+            shares["policy/clip_fraction_dual"] = falling & (found.ratios > dual_clip)
         metrics = {name: aggregate(share.float(), mask, "token-mean", totals) for name, share in shares.items()}
     return LossOutputs(loss, metrics)
 

@@ -8,6 +8,7 @@ from trainer.algorithms.aggregations import AGGREGATIONS
 from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.group_filter import FilterLossScaling, FilterMethod, kept_count
 from trainer.algorithms.kl_estimators import KL_ESTIMATORS
+from trainer.algorithms.objectives import OBJECTIVES
 from trainer.config.base import Section, setting
 from trainer.config.conditions import (
     ONLY_TRAINING,
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     EstimatorName = str
     Aggregation = str
     KLEstimator = str
+    ObjectiveName = str
 else:
     EstimatorName = Literal[tuple(ESTIMATORS)]
     Aggregation = Literal[tuple(AGGREGATIONS)]
     KLEstimator = Literal[tuple(KL_ESTIMATORS)]
+    ObjectiveName = Literal[tuple(OBJECTIVES)]
 
 _RANKED = ("std", "std_rev", "range")
 """Filters that keep a share of the groups; with other filters the number depends on the rewards."""
@@ -64,7 +67,7 @@ class AlgorithmConfig(Section):
             ("gae_lambda", "whiten_advantages", "value_clip", "value_coef"),
         ),
         NoEffect(
-            (is_none_of(_ESTIMATOR, ("bi_level_gae", "gigpo")),),
+            (is_none_of(_ESTIMATOR, ("bi_level_gae", "gigpo", "mt_grpo", "turn_gae")),),
             "the estimator “{algorithm.estimator}” does not discount from turn to turn",
             ("turn_gamma",),
         ),
@@ -74,7 +77,7 @@ class AlgorithmConfig(Section):
             ("gigpo_omega",),
         ),
         NoEffect(
-            (is_none_of(_ESTIMATOR, ("grpo", "gigpo")),),
+            (is_none_of(_ESTIMATOR, ("grpo", "gigpo", "mt_grpo")),),
             "the estimator “{algorithm.estimator}” does not divide by the group’s std",
             ("normalize_by_std",),
         ),
@@ -87,6 +90,11 @@ class AlgorithmConfig(Section):
             (is_zero("algorithm.kl_coef"),),
             "algorithm.kl_coef is 0: no KL penalty",
             ("kl_placement", "kl_estimator"),
+        ),
+        NoEffect(
+            (is_none_of("algorithm.objective", ("clip",)),),
+            "the objective “{algorithm.objective}” has no dual clip",
+            ("dual_clip",),
         ),
         NoEffect((_KEEPS_ALL,), _ALL_KEPT, ("group_filter_keep",)),
         NoEffect(
@@ -113,14 +121,19 @@ class AlgorithmConfig(Section):
         "reward), rloo (leave-one-out baseline of the group), reinforce_plus_plus (whitened reward-to-go), "
         "reinforce_plus_plus_verl (its form in veRL: a turn gets no credit for later turns, so that with "
         "reward_position outcome only the last one gets any), reinforce_plus_plus_baseline, gigpo (GRPO plus "
-        "turn-level credit against turns from the same state).",
+        "turn-level credit against turns from the same state), mt_grpo (the return from each turn on against that of "
+        "the group), turn_gae (PPO with a critic and turns as actions).",
         source="paper: gae and grpo; its code: bi_level_gae",
     )
-    normalize_by_std: bool = setting(True, "Divide the rewards of GRPO and GiGPO by the group's std.")
+    normalize_by_std: bool = setting(True, "Divide what GRPO, GiGPO and MT-GRPO compare by its std in the group.")
     gamma: float = setting(1.0, "Discount γ.", source="paper: 1.0", ge=0, le=1)
     gae_lambda: float = setting(1.0, "GAE's λ.", source="paper: 1.0", ge=0, le=1)
     turn_gamma: float = setting(
-        0.95, "Discount between turns, for bi_level_gae and gigpo.", source="RAGEN code: 0.95", ge=0, le=1
+        0.95,
+        "Discount between turns, for bi_level_gae, gigpo, mt_grpo and turn_gae.",
+        source="RAGEN code: 0.95",
+        ge=0,
+        le=1,
     )
     gigpo_omega: float = setting(1.0, "Weight ω of gigpo's turn-level advantages.", source="GiGPO: 1", ge=0, le=100)
     reward_normalization: Literal["identity", "mean", "mean_std", "asym_clip"] = setting(
@@ -135,6 +148,12 @@ class AlgorithmConfig(Section):
     whiten_advantages: bool = setting(True, "Normalise GAE's advantages over the policy tokens of the batch.")
     reward_position: Literal["turn", "outcome"] = setting(
         "turn", "Place rewards on the last token of their turn, or sum them on the last turn."
+    )
+    objective: ObjectiveName = setting(
+        "clip",
+        "What is maximised: clip (PPO's clipped ratio of each token), gspo (the clipped ratio of each response; bounds "
+        "of the order of 3e-4), cispo (clipped weights, so that every token keeps its gradient).",
+        added=True,
     )
     clip_low: float = setting(0.2, "ε_low: lower clip of the ratio at 1 − ε_low.", source="paper: 0.2", gt=0, lt=1)
     clip_high: float = setting(

@@ -312,7 +312,7 @@ class RunConfig(Section):
             )
         if a.group_filter != "none" and self.rollout.group_size < 2:
             raise ValueError("a filter on the reward spread needs groups of at least 2: raise rollout.group_size")
-        if a.reward_position == "outcome" and a.estimator in ("bi_level_gae", "gigpo"):
+        if a.reward_position == "outcome" and a.estimator in ("bi_level_gae", "gigpo", "mt_grpo", "turn_gae"):
             raise ValueError(f"{a.estimator} assigns credit per turn: algorithm.reward_position must be 'turn'")
 
     def _check_sampling(self) -> None:

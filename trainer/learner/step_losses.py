@@ -76,11 +76,20 @@ class StepLosses:
         flat_logprobs, flat_entropies = network(batch.ids, batch.mask, self.temperature, packed)
         logprobs, entropies = scatter_tokens(flat_logprobs, batch.mask), scatter_tokens(flat_entropies, batch.mask)
         outputs = policy_loss(
-            LossInputs(logprobs, tensors.old_logprobs, tensors.advantages, batch.mask, totals, batch.tokens),
+            LossInputs(
+                logprobs,
+                tensors.old_logprobs,
+                tensors.advantages,
+                batch.mask,
+                totals,
+                batch.tokens,
+                batch.turn_of,
+            ),
             clip_low=algorithm.clip_low,
             clip_high=algorithm.clip_high,
             dual_clip=algorithm.dual_clip,
             aggregation=algorithm.aggregation,
+            objective=algorithm.objective,
         )
         entropy = aggregate(entropies, batch.mask, algorithm.aggregation, totals, batch.tokens)
         terms = {"task": outputs.loss, "entropy": -algorithm.entropy_coef * entropy}

@@ -276,6 +276,32 @@ _ALL = (
         ),
     ),
     Study(
+        "turn-credit",
+        "Credit for each turn",
+        "With as many trajectories and updates: does credit for single turns end higher than one advantage for all?",
+        ("sokoban", "frozen_lake"),
+        (
+            _STARPO,
+            Arm("starpo_s", "StarPO-S, as many steps", "starpo_s", {"algorithm.updates_per_rollout": "× 2"}),
+            Arm(
+                "top-p",
+                "top-p filter",
+                "starpo",
+                {"algorithm.group_filter": "top_p_linear", "algorithm.group_filter_keep": 0.9},
+            ),
+            Arm("gigpo", "GiGPO", "starpo", {"algorithm.estimator": "gigpo"}),
+            Arm("mt-grpo", "MT-GRPO", "starpo", {"algorithm.estimator": "mt_grpo"}),
+            Arm("ppo", "PPO", "starpo", _PPO),
+            Arm("turn-gae", "PPO over turns", "starpo", {"algorithm.estimator": "turn_gae"}),
+        ),
+        (
+            Finding("GiGPO ends higher than StarPO", "higher", "gigpo", "starpo"),
+            Finding("MT-GRPO ends higher than StarPO", "higher", "mt-grpo", "starpo"),
+            Finding("PPO over turns ends higher than PPO", "higher", "turn-gae", "ppo"),
+        ),
+        seeds=_seeds(paper=5),
+    ),
+    Study(
         "echo-trap",
         "The trap of dividing by a group's spread, and two ways out",
         "Does plain training collapse where dividing by the spread of groups of eight favours a sure, small reward? "

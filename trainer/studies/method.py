@@ -17,6 +17,8 @@ ESTIMATORS: Mapping[str, str] = {
     "grpo": "GRPO",
     "rloo": "RLOO",
     "gigpo": "GiGPO",
+    "mt_grpo": "MT-GRPO",
+    "turn_gae": "PPO over turns",
 }
 _MANY = 8
 """Maximum number of arms with different values that a row lists; with more, it only says that they differ."""
@@ -115,7 +117,7 @@ def estimator(config: RunConfig) -> str:
         return "none, imitates solutions"
     algorithm = config.algorithm
     name = ESTIMATORS.get(algorithm.estimator, algorithm.estimator)
-    divided = algorithm.normalize_by_std and algorithm.estimator in ("grpo", "gigpo")
+    divided = algorithm.normalize_by_std and algorithm.estimator in ("grpo", "gigpo", "mt_grpo")
     return f"{name}, rewards divided by the group's spread" if divided else name
 
 

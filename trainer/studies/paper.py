@@ -78,6 +78,7 @@ REPORTED: dict[str, tuple[Reported, ...]] = {
         Reported("memory", "about half", "", "lora"),
         Reported("final success", "the same", "", "lora"),
     ),
+    "turn-credit": (),
     "echo-trap": (
         Reported("collapse of GRPO", "iteration 20", "bandit", "starpo", "grpo"),
         Reported("StarPO-S against StarPO", "collapses later, ends higher", "", "starpo_s"),

@@ -34,6 +34,8 @@ ESTIMATORS = {
     "reinforce_plus_plus": "REINFORCE++",
     "reinforce_plus_plus_baseline": "REINFORCE++ with baseline",
     "gigpo": "GiGPO",
+    "mt_grpo": "MT-GRPO",
+    "turn_gae": "PPO over turns",
 }
 SUCCESS, REWARD = "success/rate", "reward/mean"
 

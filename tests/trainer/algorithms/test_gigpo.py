@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tests.trainer.random_batches import Dialogues, dialogues
 from trainer.algorithms.advantages import grpo
-from trainer.algorithms.gigpo import gigpo, turn_returns
+from trainer.algorithms.gigpo import gigpo
 
 
 def turn_table(rows: list[list[float]]) -> tuple[Tensor, Tensor, Tensor]:
@@ -15,12 +15,6 @@ def turn_table(rows: list[list[float]]) -> tuple[Tensor, Tensor, Tensor]:
     rewards = torch.tensor(rows)
     turns = torch.arange(rewards.shape[1]).expand(rewards.shape)
     return rewards, turns, torch.ones_like(rewards, dtype=torch.bool)
-
-
-def test_turn_values_are_discounted_returns_by_turn() -> None:
-    rewards, turns, mask = turn_table([[1.0, 0.0, 4.0], [0.0, 2.0, 0.0]])
-    found = turn_returns(rewards, turns, mask, 0.5)
-    assert found.tolist() == [[2.0, 2.0, 4.0], [1.0, 2.0, 0.0]]
 
 
 def test_turns_from_the_same_state_are_compared_across_turn_numbers() -> None:
