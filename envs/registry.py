@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium
 
 from envs.adapters.packages import ADAPTERS, is_installed, needs_variant, no_default_variant, not_installed
-from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, PageBoard, TextBoard, TextEnv
+from envs.base import ArmsBoard, Claim, EnvSettings, EnvSpec, GridBoard, Hint, PageBoard, TextBoard, TextEnv
 
 __all__ = ["needs_variant", "no_default_variant"]  # the adapters' functions, for users of the registry
 GROUP = "echoscope.envs"
@@ -168,6 +168,32 @@ def action_values(
             stacklevel=2,
         )
         return None
+
+
+def best_chance(
+    name: str,
+    hint: Hint | None,
+    board: GridBoard | ArmsBoard | PageBoard | TextBoard,
+    settings: Mapping[str, Any],
+    actions_left: int,
+) -> float | None:
+    """Return the chance of success of a state if optimal play follows within the actions left; None if unknown.
+
+    Args:
+        name: an environment.
+        hint: its solver's advice about the state.
+        board: the state.
+        settings: settings of the environment.
+        actions_left: the agent's budget.
+    """
+    if hint is None or hint.solvable == "unknown":
+        return None
+    if hint.solvable == "no":
+        return 0.0
+    if hint.distance is not None:
+        return float(hint.distance <= actions_left)
+    chances = action_values(name, board, settings, actions_left)
+    return max(chances.values()) if chances else None
 
 
 @lru_cache(maxsize=1)

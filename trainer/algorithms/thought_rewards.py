@@ -1,4 +1,4 @@
-"""Reward terms on thoughts: presence, truth, consistency with the action, repetition.
+"""Reward terms of a turn: its thought's presence, truth, consistency with the action and repetition; its progress.
 
 Each is a named pure function from one turn to a score, weighted by the run's settings. Installed packages add terms
 under the entry-point group "echoscope.rewards".
@@ -27,7 +27,8 @@ class TurnContext:
 
     `thought` is empty if the policy wrote none; `earlier_thoughts` are the thoughts of earlier turns, oldest first.
     `actions` are the answer's actions in order, executed or not; `action_names` are all actions of the environment
-    (empty if any text is an action). `board` is the state before the turn.
+    (empty if any text is an action). `board` is the state before the turn. `chance_before` and `chance_after` are the
+    chances of success if optimal play followed within the budget, 0 once the trajectory has ended; None if unknown.
     """
 
     thought: str
@@ -35,6 +36,8 @@ class TurnContext:
     actions: tuple[str, ...]
     action_names: tuple[str, ...]
     board: GridBoard | ArmsBoard | PageBoard | TextBoard
+    chance_before: float | None = None
+    chance_after: float | None = None
 
 
 RewardTerm = Callable[[TurnContext], float]
@@ -104,11 +107,27 @@ def repeats(turn: TurnContext) -> float:
     return sum(gram in previous for gram in current) / len(current) if current else 0.0
 
 
+PROGRESS = "progress"
+
+
+def progress(turn: TurnContext) -> float:
+    """Return by how much the turn changed the chance of success under optimal play; 0 if it is unknown.
+
+    This is potential-based shaping (A. Ng, D. Harada and S. Russell 1999), so that the best policy stays the best: over a
+    trajectory it adds up to minus the chance at its start, which all trajectories of a group share. It therefore
+    changes nothing where a trajectory has a single advantage, and only moves credit between turns.
+    """
+    if turn.chance_before is None or turn.chance_after is None:
+        return 0.0
+    return turn.chance_after - turn.chance_before
+
+
 BUILT_IN_TERMS: dict[str, RewardTerm] = {
     "thought_present": thought_present,
     "facts_true": facts_true,
     "action_follows": action_follows,
     "repeats": repeats,
+    PROGRESS: progress,
 }
 
 

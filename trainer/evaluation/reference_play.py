@@ -144,11 +144,9 @@ class _Referee:
         hint = _attempt(env.hint)
         if hint is None or hint.solvable == "unknown":
             return None
-        if hint.distance is not None:  # nothing is random: no need to play it
-            return float(hint.distance <= self.budget)
-        environment = self.config.environment
-        chances = registry.action_values(environment.name, _attempt(env.board), environment.settings, self.budget)
-        return max(chances.values()) if chances else float(self._success(env, best_action))
+        environment, board = self.config.environment, _attempt(env.board)
+        chance = registry.best_chance(environment.name, hint, board, environment.settings, self.budget)
+        return float(self._success(env, best_action)) if chance is None else chance
 
     def _success(self, env: TextEnv, player: Player) -> bool:
         success = False

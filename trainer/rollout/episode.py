@@ -12,7 +12,7 @@ from envs.base import Board, Hint, TextEnv
 from envs.pool import failure_message
 from envs.sandbox.client import EnvironmentFailure
 from trainer.algorithms.rewards import is_format_valid
-from trainer.algorithms.thought_rewards import RewardTermError, TurnContext, score
+from trainer.algorithms.thought_rewards import PROGRESS, RewardTermError, TurnContext, score
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SampledResponse
 from trainer.journal.events import ActionRecord, TrajectoryFinished, Turn
@@ -51,7 +51,7 @@ class Episode:
         self.env, self.rollout, self.rewards = env, config.rollout, config.rewards
         self.chat = chat = chat.with_tools(env.env_spec.tools)
         self.trajectory, self.context = trajectory, context
-        self._environment = config.environment.name
+        self._environment, self._settings = config.environment.name, config.environment.settings
         self._cells = config.environment.cells
         self._repeated = repeated_line(config.rollout, native=bool(chat.tools))
         self.last_reward: float | None = None
@@ -109,6 +109,7 @@ class Episode:
             self._end_at_full_context()
             return None
         number, board, hint = len(self.trajectory.turns), self._actions.board, self._actions.hint
+        chance = self._best_chance(number)
         parsed, text = self._record(response, number)
         actions = [self._actions.execute(action, number, index) for index, action in enumerate(parsed.actions)]
         unknown = [action.text for action in actions if action.status == "illegal"]
@@ -118,7 +119,7 @@ class Episode:
             unknown_actions=len(unknown),
             rule=self.rewards.format_rule,
         )
-        terms = self._reward_terms(parsed, actions, board, format_valid=valid)
+        terms = self._reward_terms(parsed, actions, board, chance, format_valid=valid)
         turn = Turn(
             trajectory=self.trajectory.id,
             turn=number,
@@ -192,7 +193,13 @@ class Episode:
         return bisect_right(range(len(ids) + 1), end, key=lambda n: len(self.chat.decode(ids[:n]))) - 1
 
     def _reward_terms(
-        self, parsed: ParsedResponse, actions: Sequence[ActionRecord], board: Board, *, format_valid: bool
+        self,
+        parsed: ParsedResponse,
+        actions: Sequence[ActionRecord],
+        board: Board,
+        chance: float | None,
+        *,
+        format_valid: bool,
     ) -> dict[str, float]:
         """Return the turn's reward terms by name. A failing thought reward ends the trajectory and is recorded."""
         terms = {"environment": sum(action.reward for action in actions)}
@@ -206,12 +213,26 @@ class Episode:
             actions=tuple(parsed.actions),
             action_names=tuple(self.env.env_spec.actions),
             board=board,
+            chance_before=chance,
+            chance_after=None if chance is None else self._best_chance(len(self.trajectory.turns) + 1),
         )
         try:
             return terms | score(self.rewards.terms, context)
         except RewardTermError as error:
             self.trajectory.fail(str(error))
             return terms
+
+    def _best_chance(self, turns: int) -> float | None:
+        """Return the chance of success after a number of turns, if the rest were played optimally; 0 after the end.
+
+        None if it is unknown, or if no reward term reads it.
+        """
+        if PROGRESS not in self.rewards.terms:
+            return None
+        left = min(self.actions_left, (self.rollout.max_turns - turns) * self.rollout.max_actions_per_turn)
+        if self.ended or left <= 0:
+            return 0.0
+        return registry.best_chance(self._environment, self.hint, self.board, self._settings, left)
 
     def _check_budgets(self) -> None:
         if self.ended:

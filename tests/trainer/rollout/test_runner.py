@@ -69,6 +69,32 @@ def test_thought_rewards_are_weighted_named_and_added(chat):
     assert episode.trajectory.total_reward == pytest.approx(turn.reward + again.reward)
 
 
+def test_progress_moves_credit_between_turns_and_adds_up_to_the_same(chat):
+    """The room is solved by Right. Losing costs the chance of 1 once, at the turn that loses it."""
+    rollout = {"max_turns": 4, "max_actions_per_turn": 3, "max_actions": 8}
+    config = RunConfig.model_validate({"rewards": {"terms": {"progress": 1.0}}, "rollout": rollout})
+
+    def credit(*answers):
+        episode = tiny.episode(chat, config, options={"room": SOLVED_BY_RIGHT})
+        turns = [respond(episode, tiny.answer(*answer)) for answer in answers]
+        assert episode.ended
+        return [turn.terms["progress"] for turn in turns]
+
+    assert credit(["Right"]) == [-1.0], "the reward of the environment says that it was won"
+    assert credit(["Left"], ["Right"], ["Right"]) == [0.0, 0.0, -1.0], "a detour within the budget costs nothing"
+    lost_at_once = ["Up", "Right", "Down"]  # the box is pushed down, away from the row of its target
+    assert credit(lost_at_once, ["Up"], ["Up"], ["Up"]) == [-1.0, 0.0, 0.0, 0.0]
+    assert credit(["Left"], ["Left"], ["Left"], ["Left"]) == [0.0, 0.0, 0.0, -1.0], "time to win, until there is none"
+
+
+def test_progress_is_nothing_where_the_chance_is_unknown(chat):
+    config = RunConfig.model_validate(
+        {"environment": {"name": "Bandit"}, "rewards": {"terms": {"progress": 1.0}}, "rollout": {"max_turns": 1}}
+    )
+    turn = respond(tiny.episode(chat, config), tiny.answer("Phoenix"))
+    assert turn.terms["progress"] == 0.0
+
+
 def test_claims_of_a_thought_are_compared_with_the_state_before_the_turn(chat):
     episode = start(chat)
     thought = "I am at 3,3. Box 3,5."
