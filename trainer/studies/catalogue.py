@@ -194,8 +194,8 @@ _ALL = (
         ),
         (
             Finding("Four responses beat sixteen", "higher", "n-4", "n-16"),
-            Finding("… with the new vocabulary", "higher", "n-4", "n-16", suite="SokobanNewVocab"),
-            Finding("… in FrozenLake", "higher", "n-4", "n-16", suite="FrozenLake"),
+            Finding("Four responses beat sixteen with the new vocabulary", "higher", "n-4", "n-16", suite="SokobanNewVocab"),
+            Finding("Four responses beat sixteen in FrozenLake", "higher", "n-4", "n-16", suite="FrozenLake"),
         ),
         suites=("SokobanNewVocab", "FrozenLake"),
         pocket={"iterations": 20},  # with 128 trajectories each, for 32 responses to a prompt

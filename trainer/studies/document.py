@@ -69,12 +69,19 @@ class StudySection:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole study. `lead` are the paragraphs below its title, `picture` describes its charts."""
+    """The whole study.
+
+    Attributes:
+        lead: paragraphs below the title.
+        picture: what its charts show.
+        outcome: what was found, in words; empty as long as nothing could be tested.
+    """
 
     title: str
     lead: Sequence[str]
     picture: str
     sections: Sequence[StudySection] = field(default_factory=list)
+    outcome: str = ""
 
 
 def markdown(document: Document, picture: str = "") -> str:
@@ -83,7 +90,7 @@ def markdown(document: Document, picture: str = "") -> str:
     Args:
         picture: name of the file with its charts, next to the document; empty if there is none.
     """
-    parts = [f"# {_plain(document.title)}", *document.lead]
+    parts = [f"# {_plain(document.title)}", document.outcome, *document.lead]
     if picture:
         parts.append(f"![{document.picture}]({picture})")
     for section in document.sections:

@@ -80,7 +80,6 @@ def study_document(
     """
     plan, scale = results.plan, results.scale
     about = [plan.question, _SCALE_WORDS[scale] if scale else "", limits(plan.name, scale) if scale else ""]
-    outcome = _outcome(results.verdicts)
     sections = [
         _arms(results, note),
         _suites(results),
@@ -93,9 +92,10 @@ def study_document(
     ]
     return Document(
         title,
-        [text for text in (outcome, " ".join(filter(None, about)), *lead) if text],
+        [text for text in (" ".join(filter(None, about)), *lead) if text],
         picture,
         [section for section in sections if section.rows],
+        _outcome(results.verdicts),
     )
 
 
@@ -233,15 +233,17 @@ def _verdicts(results: StudyResults) -> StudySection:
 
 def _outcome(verdicts: Sequence[FindingVerdict]) -> str:
     """Return the result of a study in words: what is settled, what is not, and what these runs could not test."""
-    if not verdicts or not any(verdict.complete for verdict in verdicts):
-        return ""
-    kinds: dict[str, list[str]] = {"Settled": [], "Not settled": [], "Not tested by these runs": []}
+    environments_by_claim: dict[tuple[str, str], list[str]] = {}
     for verdict in verdicts:
-        claim = f"“{verdict.finding}” ({environment_title(verdict.environment)})"
-        if verdict.word != UNSETTLED:
-            kinds["Settled"].append(f"{claim}: {verdict.text}")
-        else:
-            kinds["Not settled" if verdict.p is not None else "Not tested by these runs"].append(claim)
+        settled = verdict.word != UNSETTLED
+        kind = "Settled" if settled else "Not tested by these runs" if verdict.p is None else "Not settled"
+        claim = f"“{verdict.finding}”: {verdict.text}" if settled else f"“{verdict.finding}”"
+        environments_by_claim.setdefault((kind, claim), []).append(environment_title(verdict.environment))
+    kinds: dict[str, list[str]] = {"Settled": [], "Not settled": [], "Not tested by these runs": []}
+    for (kind, claim), environments in environments_by_claim.items():
+        kinds[kind].append(f"{claim} ({', '.join(environments)})")
+    if not kinds["Settled"] and not kinds["Not settled"]:
+        return ""
     return " ".join(f"{kind}: {'; '.join(claims)}." for kind, claims in kinds.items() if claims)
 
 

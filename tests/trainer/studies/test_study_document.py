@@ -84,6 +84,11 @@ def test_verdicts_are_printed_with_intervals_and_p_values():
     rows = [RunRow(outcome(arm, n, s + n / 50)) for arm, s in (("starpo", 0.4), ("starpo_s", 0.8)) for n in range(3)]
     document = document_of(study, rows)
     verdict = texts(document, "verdicts")[0]
+    claim = "“StarPO-S ends with more successes than StarPO”"
+    assert document.outcome.startswith(f"Settled: {claim}: yes (Sokoban). Not tested by these runs: “StarPO-S collapses")
+    assert markdown(document).index(document.outcome) < markdown(document).index(study.question)
+    (differs,) = texts(document, "differences")
+    assert differs["Ends higher"] == "100% (100% to 100%)"
     assert verdict["Figures"].startswith("+40.0 points (")
     assert (verdict["Result"], verdict["p"]) == ("yes", "< 0.001")
     assert "provisional" not in markdown(document)

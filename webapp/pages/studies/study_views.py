@@ -101,6 +101,7 @@ def _results(seen: SeenStudy) -> dict[str, Any]:
         "study": seen.study,
         "seen": seen,
         "refresh": REFRESH_SECONDS,
+        "outcome": document.outcome,
         "question": document.lead[0] if results.plan.question else "",
         "charts": build_charts(results),
         # figures of the arms lead to each run
