@@ -194,8 +194,10 @@ _ALL = (
         ),
         (
             Finding("Four responses beat sixteen", "higher", "n-4", "n-16"),
-            Finding("Four responses beat sixteen with the new vocabulary", "higher", "n-4", "n-16", suite="SokobanNewVocab"),
-            Finding("Four responses beat sixteen in FrozenLake", "higher", "n-4", "n-16", suite="FrozenLake"),
+            *(
+                Finding(f"Four responses beat sixteen {where}", "higher", "n-4", "n-16", suite=suite)
+                for where, suite in (("with the new vocabulary", "SokobanNewVocab"), ("in FrozenLake", "FrozenLake"))
+            ),
         ),
         suites=("SokobanNewVocab", "FrozenLake"),
         pocket={"iterations": 20},  # with 128 trajectories each, for 32 responses to a prompt

@@ -24,6 +24,7 @@ from trainer.config.run import RunConfig
 from trainer.journal import events, reader
 from trainer.journal.protocol import COMPLETED, INTERRUPTED, JOURNAL_FILE, LOG_FILE
 from trainer.studies.cell_settings import configuration
+from trainer.studies.machine import hardware
 from trainer.studies.study import Arm, Scale, Study
 
 COST, SETTINGS = "cost.json", "settings.yaml"
@@ -175,11 +176,12 @@ def run_in_process(cell: Cell, stop: Callable[[], bool]) -> None:
 
 @dataclass
 class Cost:
-    """Cost of a cell: wall-clock seconds of all attempts, peak memory of the process in MiB, its sessions."""
+    """Cost of a cell: wall-clock seconds, peak memory of the process in MiB, sessions and machines of its run."""
 
     seconds: float = 0.0
     megabytes: float = 0.0
     sessions: list[str] = field(default_factory=list)
+    machines: list[str] = field(default_factory=list)
 
 
 def _add_cost(folder: Path, seconds: float, kilobytes: int) -> None:
@@ -190,6 +192,7 @@ def _add_cost(folder: Path, seconds: float, kilobytes: int) -> None:
     cost.seconds += seconds
     cost.megabytes = max(cost.megabytes, kilobytes / 1024)
     cost.sessions = list(dict.fromkeys([*cost.sessions, SESSION]))
+    cost.machines = list(dict.fromkeys([*cost.machines, hardware()]))
     (folder / COST).write_text(json.dumps(asdict(cost)) + "\n")
 
 

@@ -6,9 +6,19 @@ import os
 import platform
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from trainer.memory.gpu_usage import gpu_names, shared_by_mps
+
+_LOAD = ", load before the start"
+
+
+@cache
+def hardware() -> str:
+    """Return `describe` without the load: the same text in all sessions on a machine."""
+    text, _, _ = describe().partition(_LOAD)
+    return text
 
 
 def describe() -> str:
@@ -26,6 +36,5 @@ def describe() -> str:
         f"{int(total[1]) / 2**20:.0f} GiB" if total else "",
         platform.system(),
         f"Python {platform.python_version()}",
-        f"load before the start {os.getloadavg()[0]:.1f}",
     ]
-    return ", ".join(part for part in parts if part)
+    return f"{', '.join(part for part in parts if part)}{_LOAD} {os.getloadavg()[0]:.1f}"

@@ -9,8 +9,9 @@ from trainer.metrics.charts import Panel, Points, Series, document
 from trainer.metrics.registry import get_spec
 from trainer.studies.arm_curves import ArmCurve, charts, evaluated
 from trainer.studies.catalogue import label
+from trainer.studies.cell_settings import environment_title
 from trainer.studies.document import Document, Piece
-from trainer.studies.grid import Cell
+from trainer.studies.grid import Cell, read_cost
 from trainer.studies.method import ArmConfig
 from trainer.studies.outcomes import Outcome
 from trainer.studies.results import RunRow, StudyResults
@@ -43,6 +44,7 @@ def write(results: StudyResults, cells: Sequence[Cell], record: StudyRecord) -> 
     facts = {
         "command": Piece("", code=record.command),
         "machine": Piece(record.machine),
+        "runs on each machine": Piece(_machines(cells)),
         "wall-clock time": Piece(_wall_clock_time(len(cells) - record.reused, record)),
         "seeds": Piece(f"0 to {record.seeds - 1}" if record.seeds > 1 else "0"),
         "date": Piece(record.date),
@@ -89,6 +91,26 @@ def _of_arms(cells: Sequence[Cell]) -> list[ArmConfig]:
             (cell.environment, cell.arm.name), ArmConfig(cell.environment, cell.arm.title, cell.arm.name, cell.config)
         )
     return list(first.values())
+
+
+def _machines(cells: Sequence[Cell]) -> str:
+    """List the runs of each machine, the one with most runs last and as “the others”; empty if all ran on one.
+
+    Runs are equal with equal settings on one machine only, so that a table of several mixes their differences.
+    """
+    names: dict[str, dict[str, list[str]]] = {}
+    for cell in cells:
+        machine = "; then ".join(read_cost(cell.folder).machines) or "not recorded"
+        arm = f"{environment_title(cell.environment)}, {cell.arm.title}"
+        names.setdefault(machine, {}).setdefault(arm, []).append(str(cell.seed))
+    if len(names) < 2:
+        return ""
+    *few, most = sorted(names, key=lambda machine: sum(map(len, names[machine].values())))
+    listed = []
+    for machine in few:
+        runs = (f"{arm} (seeds {' '.join(seeds)})" for arm, seeds in names[machine].items())
+        listed.append(f"{machine}: {', '.join(runs)}")
+    return "; ".join([*listed, f"{most}: the others"])
 
 
 def _wall_clock_time(runs: int, record: StudyRecord) -> str:

@@ -300,7 +300,7 @@ def _paper(results: StudyResults, configs: Sequence[ArmConfig]) -> StudySection:
 
 
 def _method(facts: Mapping[str, Piece], configs: Sequence[ArmConfig]) -> StudySection:
-    rows: list[list[Cell]] = [[cell(name), [value]] for name, value in facts.items()]
+    rows: list[list[Cell]] = [[cell(name), [value]] for name, value in facts.items() if value.text or value.code]
     rows += [[cell(name), cell(value)] for name, value in shared_settings(configs).items()]
     return StudySection("method", "Method", [Column("", "row header"), Column("")], rows)
 

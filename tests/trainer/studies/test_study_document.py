@@ -85,7 +85,9 @@ def test_verdicts_are_printed_with_intervals_and_p_values():
     document = document_of(study, rows)
     verdict = texts(document, "verdicts")[0]
     claim = "“StarPO-S ends with more successes than StarPO”"
-    assert document.outcome.startswith(f"Settled: {claim}: yes (Sokoban). Not tested by these runs: “StarPO-S collapses")
+    assert document.outcome.startswith(
+        f"Settled: {claim}: yes (Sokoban). Not tested by these runs: “StarPO-S collapses"
+    )
     assert markdown(document).index(document.outcome) < markdown(document).index(study.question)
     (differs,) = texts(document, "differences")
     assert differs["Ends higher"] == "100% (100% to 100%)"
