@@ -21,7 +21,7 @@ from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
 from trainer.rollout.prompts import opening_message
-from trainer.studies import cell_journal, command, grid, tables
+from trainer.studies import cell_journal, command, grid, page, tables
 from trainer.studies.catalogue import STUDIES, find
 from trainer.studies.cell_settings import configuration
 from trainer.studies.paper import REPORTED
@@ -205,6 +205,17 @@ def test_only_missing_cells_are_run_and_all_machines_are_named(tmp_path, pocket_
     assert "| with a thought |" in (tmp_path / "table-4.md").read_text()
     assert "| seeds | 0 to 1 |" in (tmp_path / "table-4.md").read_text()
     assert on("a third one, which only writes the page", "--seeds", "2") == both
+
+
+def test_the_runs_of_each_machine_are_named_if_there_are_several(tmp_path):
+    cells = grid.cells(find("table-4"), "smoke", 3, tmp_path)
+    for cell in cells:
+        cell.folder.mkdir(parents=True)
+        (cell.folder / grid.COST).write_text(json.dumps({"machines": ["a laptop"]}))
+    assert page._machines(cells) == ""
+    (cells[0].folder / grid.COST).write_text(json.dumps({"machines": ["a laptop", "a GPU"]}))
+    arm = "Bandit (Teacher, Engineer), with a thought (seeds 0)"
+    assert page._machines(cells) == f"a laptop; then a GPU: {arm}; a laptop: the others"
 
 
 def test_invalid_arguments_are_reported_before_anything_runs(tmp_path, capsys):
