@@ -24,8 +24,8 @@ def clipped(tokens: TokenPolicies, bounds: ClipRange) -> TokenObjective:
 def gspo(tokens: TokenPolicies, bounds: ClipRange) -> TokenObjective:
     """Clip the ratio of a whole response: the geometric mean of the ratios of the turn's tokens.
 
-    Each token's gradient is that of its own log-probability, weighted by the ratio of its response (GSPO-token): the
-    advantages of turns may differ. Bounds are of the order of 3e-4 to 4e-4, as a mean varies less than a token.
+    Each token has the gradient of its own log-probability, weighted by the ratio of its response (GSPO-token), so that
+    advantages may differ between turns. Bounds are of the order of 3e-4 to 4e-4, as a mean varies less than a token.
     Source: Zheng et al. 2025, arXiv 2507.18071, eq. 7 and 13.
     """
     means = _turn_means(tokens.log_ratio.detach(), tokens.turns, tokens.mask)
@@ -34,7 +34,7 @@ def gspo(tokens: TokenPolicies, bounds: ClipRange) -> TokenObjective:
 
 
 def cispo(tokens: TokenPolicies, bounds: ClipRange) -> TokenObjective:
-    """REINFORCE with importance weights that are clipped in place of the objective: no token loses its gradient.
+    """REINFORCE with importance weights that are clipped instead of the objective: no token loses its gradient.
 
     Source: MiniMax 2025, arXiv 2506.13585, eq. 4 and 5.
     """

@@ -58,7 +58,7 @@ def mt_grpo(
         normalize_by_std: divide by the standard deviation of the compared returns.
     Returns:
         (B, T) advantages, 0 off the mask. A group of one has mean 0 and deviation 1, as in `grpo`.
-    Source: Zeng et al. 2025, arXiv 2505.11821, with the return from the turn on in place of its two fixed turns.
+    Source: Zeng et al. 2025, arXiv 2505.11821, generalised from two fixed turns to the return from each turn on.
     """
     returns = turn_returns(rewards, turns, mask, gamma)
     compared = torch.zeros_like(returns)

@@ -1,4 +1,4 @@
-"""Estimates of how two arms of a study differ in success, beside the tests. They settle nothing; they say how much.
+"""Estimates of how much two arms of a study differ in success. Verdicts do not use them.
 
 Source: R. Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (interquartile
 mean with a stratified bootstrap, probability of improvement); D. Schuirmann 1987 (equivalence by two one-sided tests).

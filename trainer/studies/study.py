@@ -49,7 +49,7 @@ class Finding:
     `metric` is compared by claims that need one. `margin`, a share of puzzles, is the tolerance of "not lower".
     `environments` are the statement's environments (default: all of the study). `gain` compares how far success rose
     above that before training, for arms that start from different policies. A claim "in strata" is a single contrast of
-    several arms, `strata`, in place of many pairs.
+    several arms, `strata`, instead of many pairs.
     """
 
     text: str

@@ -47,7 +47,7 @@ _VERDICTS_NOTE = (
     "fewest with which the exact test can reach its level, if all seeds of one arm collapse before those of the other."
 )
 _DIFFERENCES_NOTE = (
-    "Estimates beside the tests, in points of success, with 95 % intervals: the difference of the interquartile means "
+    "Estimates in points of success, with 95 % intervals, which verdicts do not use: the difference of the interquartile means "
     "over seeds (stratified bootstrap), the probability that a run of the one arm ends higher than one of the other, "
     "the mean difference of runs with the same seed, and the difference of the mean success over the whole training "
     "(area under the curve). Equal within 5 points: the 90 % interval of the difference of the means lies within them."
@@ -174,7 +174,7 @@ def _where_known(results: StudyResults) -> list[tuple[Column, Callable[[ArmResul
         metric = get_spec(results.metric)
         column = Column(metric.title, "figure", results.metric)
         columns.append((column, lambda arm: NONE if arm.value is None else metric.reading(arm.value)))
-    if results.scale == "paper":  # with other models, the paper's figures are not beside ours but in their own table
+    if results.scale == "paper":  # figures of another model are only in a table by themselves
         paper = Column("Paper")
         columns.append((paper, lambda arm: "; ".join(f"{it.what}: {it.value}" for it in arm.reported) or NONE))
     return columns

@@ -1,4 +1,4 @@
-"""Estimates beside the tests: exact values by hand, and their names in the document."""
+"""Estimates of differences: values calculated by hand."""
 
 from __future__ import annotations
 
