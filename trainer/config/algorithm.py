@@ -121,8 +121,8 @@ class AlgorithmConfig(Section):
         "reward), rloo (leave-one-out baseline of the group), reinforce_plus_plus (whitened reward-to-go), "
         "reinforce_plus_plus_verl (its form in veRL: a turn gets no credit for later turns, so that with "
         "reward_position outcome only the last one gets any), reinforce_plus_plus_baseline, gigpo (GRPO plus "
-        "turn-level credit against turns from the same state), mt_grpo (the return from each turn on against the mean of "
-        "the group), turn_gae (PPO with a critic and turns as actions).",
+        "turn-level credit against turns from the same state), mt_grpo (the return from each turn on against the mean "
+        "of the group), turn_gae (PPO with a critic and turns as actions).",
         source="paper: gae and grpo; its code: bi_level_gae",
     )
     normalize_by_std: bool = setting(True, "Divide what GRPO, GiGPO and MT-GRPO compare by its std in the group.")
