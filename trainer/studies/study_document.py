@@ -47,11 +47,11 @@ _VERDICTS_NOTE = (
     "fewest with which the exact test can reach its level, if all seeds of one arm collapse before those of the other."
 )
 _DIFFERENCES_NOTE = (
-    "Estimates in points of success with 95 % intervals, which verdicts do not use: the difference of the interquartile "
-    "means over seeds (stratified bootstrap), the probability that a run of the first arm ends higher than a run of the "
-    "second, the mean difference of runs with the same seed, and the difference of the mean success over the whole "
-    "training (area under the curve). Equal within 5 points: the 90 % interval of the difference of the means lies "
-    "within them."
+    "Estimates in points of success with 95 % intervals, which verdicts do not use: the difference of the "
+    "interquartile means over seeds (stratified bootstrap), the probability that a run of the first arm ends "
+    "higher than a run of the second, the mean difference of runs with the same seed, and the difference of the "
+    "mean success over the whole training (area under the curve). Equal within 5 points: the 90 % interval of the "
+    "difference of the means lies within them."
 )
 _PROVISIONAL_NOTE = (
     "A verdict is provisional until all planned seeds are complete: looking earlier makes chance findings more likely."
