@@ -271,16 +271,14 @@ def test_exports_hold_the_page_the_charts_and_the_runs(study: Study, who: Visito
 
 
 def test_a_study_of_the_paper_has_its_own_seeds_by_default(who: Visitors) -> None:
-    for name, scale, seeds in (("echo-trap", "pocket", 6), ("echo-trap", "smoke", 1), ("figure-9", "pocket", 3)):
+    for name, scale, seeds in (("echo-trap", "pocket", 10), ("echo-trap", "smoke", 1)):
         fields = {"kind": "catalogue", "study": name, "scale": scale}
         assert f"× {seeds} seed" in words(who.owner.post("/studies/new/check", fields).content.decode())
     study = launch(who.owner, kind="catalogue", study="echo-trap", scale="pocket")
-    assert len(runs_of(study)) == 3 * 6
-    study = launch(who.owner, kind="catalogue", study="figure-9", scale="pocket")
-    assert len(runs_of(study)) == 2 * (5 + 3 + 3)
+    assert len(runs_of(study)) == 3 * 10
     short = words(who.owner.get("/studies/new?study=figure-9").content.decode())
-    assert "22 runs: 2 arms × 3 environments × 3 seeds (5 where runs are short)" in short
-    assert "18 runs: 3 arms × 6 seeds" in words(who.owner.get("/studies/new?study=echo-trap").content.decode())
+    assert "60 runs: 2 arms × 3 environments × 10 seeds" in short
+    assert "30 runs: 3 arms × 10 seeds" in words(who.owner.get("/studies/new?study=echo-trap").content.decode())
     chosen = {"kind": "catalogue", "study": "echo-trap", "seeds": "4"}
     assert "× 4 seeds" in words(who.owner.post("/studies/new/check", chosen).content.decode())
 
@@ -291,14 +289,14 @@ def test_a_study_shows_settings_of_each_environment_and_what_it_cannot_show(peop
     text = words(page(who.owner, lora))
     assert "0.0002; FrozenLake: 0.0004" in text
     assert "0.002; FrozenLake: 0.004" in text
-    assert POCKET["appendix-d"] in text
-    assert "LoRA: GRPO; the paper&#x27;s figures are of PPO." in text
+    assert html.escape(POCKET["appendix-d"]) in text
+    assert "LoRA, rate × 10: GRPO; the paper&#x27;s figures are of PPO." in text
     assert "Decay" not in text, "a schedule that differs between environments alone"
     exported = who.owner.get(f"/studies/{lora.slug}/export/markdown").content.decode()
-    assert "| policy learning rate | 0.0002 (LoRA: 0.002); FrozenLake: 0.0004 (LoRA: 0.004) |" in exported
+    assert "| policy learning rate | 0.0002 (LoRA, rate × 10: 0.002," in exported
     assert "| estimator | GRPO |" in exported
     assert POCKET["appendix-d"] in exported
-    assert "LoRA: GRPO; the paper's figures are of PPO." in exported
+    assert "LoRA, rate × 10: GRPO; the paper's figures are of PPO." in exported
 
 
 def test_settings_of_another_version_do_not_keep_a_study_from_being_read(study: Study, who: Visitors) -> None:
