@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.trainer.random_batches import Dialogues, dialogues
-from trainer.algorithms import advantages
+from trainer.algorithms import advantages, estimators
 
 RUBBISH = st.sampled_from([float("nan"), float("inf"), -1e30, 7.0])
 SHARES = st.sampled_from([0.0, 0.5, 0.95, 1.0])
@@ -231,3 +231,10 @@ def test_reinforce_returns_equal_those_of_gae_without_a_critic(d: Dialogues, gam
     _, returns = advantages.reinforce_plus_plus(rewards, d.mask, gamma)
     _, wanted = advantages.gae(rewards, torch.zeros_like(rewards), d.mask, gamma, 1.0)
     torch.testing.assert_close(returns, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_estimators_that_compare_a_group_or_need_a_critic_say_so() -> None:
+    groups = {name for name, estimator in estimators.ESTIMATORS.items() if estimator.needs_groups}
+    critics = {name for name, estimator in estimators.ESTIMATORS.items() if estimator.needs_critic}
+    assert groups == {"grpo", "rloo", "reinforce_plus_plus_baseline", "gigpo", "mt_grpo"}
+    assert critics == {"gae", "bi_level_gae", "turn_gae"}
