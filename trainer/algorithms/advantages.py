@@ -208,7 +208,7 @@ def spread(per_trajectory: Tensor, mask: Tensor) -> Tensor:
 def gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
     """`gae`, whitened if set."""
     raw, returns = gae(inputs.rewards, inputs.critic_values, inputs.mask, settings.gamma, settings.gae_lambda)
-    return AdvantageEstimate(_whitened(raw, inputs.mask, settings), returns)
+    return AdvantageEstimate(whitened(raw, inputs.mask, settings), returns)
 
 
 def bi_level_gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
@@ -222,10 +222,11 @@ def bi_level_gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings
         settings.gae_lambda,
         settings.turn_gamma,
     )
-    return AdvantageEstimate(_whitened(raw, inputs.mask, settings), returns)
+    return AdvantageEstimate(whitened(raw, inputs.mask, settings), returns)
 
 
-def _whitened(raw: Tensor, mask: Tensor, settings: EstimatorSettings) -> Tensor:
+def whitened(raw: Tensor, mask: Tensor, settings: EstimatorSettings) -> Tensor:
+    """Return (B, T) advantages normalised over the policy tokens, if the settings say so; 0 off the mask."""
     return only(masked_whiten(raw, mask), mask) if settings.whiten_advantages else raw
 
 

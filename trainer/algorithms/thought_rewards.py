@@ -113,9 +113,10 @@ PROGRESS = "progress"
 def progress(turn: TurnContext) -> float:
     """Return by how much the turn changed the chance of success under optimal play; 0 if it is unknown.
 
-    This is potential-based shaping (A. Ng, D. Harada and S. Russell 1999), which keeps the best policy the best: over
-    a trajectory it adds up to minus the chance at its start, which all trajectories of a group share. It therefore
-    changes nothing where a trajectory has a single advantage, and only moves credit between turns.
+    This is potential-based shaping without a discount (A. Ng, D. Harada and S. Russell 1999): over a trajectory it adds
+    up to minus the chance at its start, which all trajectories of a group share. It therefore changes nothing where a
+    trajectory has a single advantage, and otherwise moves credit between turns. It keeps the best policy the best only
+    if turns are not discounted (`turn_gamma` 1).
     """
     if turn.chance_before is None or turn.chance_after is None:
         return 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trainer.algorithms.advantages import EPSILON, group_statistics, masked_whiten, only
+from trainer.algorithms.advantages import EPSILON, group_statistics, only, whitened
 from trainer.algorithms.estimators import AdvantageEstimate, EstimatorInputs, EstimatorSettings
 
 
@@ -131,5 +131,4 @@ def turn_gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) ->
         gamma=settings.turn_gamma,
         lam=settings.gae_lambda,
     )
-    whitened = only(masked_whiten(raw, inputs.mask), inputs.mask) if settings.whiten_advantages else raw
-    return AdvantageEstimate(whitened, returns)
+    return AdvantageEstimate(whitened(raw, inputs.mask, settings), returns)

@@ -117,7 +117,7 @@ class RewardConfig(Section):
     terms: Annotated[dict[str, float], TextRole.PLAIN] = setting(
         {},
         "Weights of further terms, as in facts_true=0.1, repeats=-0.1. Each scores a turn, mostly from 0 to 1: "
-        "thought_present, facts_true, action_follows, repeats, progress, and those of installed packages.",
+        "thought_present, facts_true, action_follows, repeats, progress, and terms of installed packages.",
         source="paper: finding 6 calls for such rewards",
     )
 

@@ -116,5 +116,5 @@ def _machines(cells: Sequence[Cell]) -> str:
 def _wall_clock_time(runs: int, record: StudyRecord) -> str:
     text = f"{record.seconds / 60:.0f} minutes for {runs} runs, {record.jobs} at a time" if runs else "none"
     if record.reused:
-        text += f"; {record.reused} runs are those of other studies with the same settings"
+        text += f"; {record.reused} runs were taken from other studies with the same settings"
     return text

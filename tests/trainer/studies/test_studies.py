@@ -131,7 +131,7 @@ def test_a_run_of_another_study_with_the_same_settings_is_not_repeated(tmp_path,
     assert (tmp_path / "figure-5" / "sokoban" / "grpo" / "seed-0" / JOURNAL_FILE).exists()
     assert base.stat().st_mtime_ns == written
     text = (tmp_path / "figure-5" / "figure-5.md").read_text()
-    assert "for 7 runs, 1 at a time; 2 runs are those of other studies with the same settings" in text
+    assert "for 7 runs, 1 at a time; 2 runs were taken from other studies with the same settings" in text
     assert "a quantum abacus" in text
     assert "do not compare their times" in text
     assert "do not compare their times" not in (tmp_path / "figure-8" / "figure-8.md").read_text()
