@@ -361,7 +361,8 @@ def _backtest(paths: Sequence[Path]) -> int:
     for path in paths:
         journal = path / JOURNAL_FILE if path.is_dir() else path
         try:
-            results[str(journal.parent)] = backtest.backtest(*backtest.read_metrics(journal))
+            name = str(journal.parent if journal.name == JOURNAL_FILE else journal)
+            results[name] = backtest.backtest(*backtest.read_metrics(journal))
         except (OSError, ValueError) as error:
             print(f"error: {journal}: {error}", file=sys.stderr)
             return FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +11,18 @@ from pathlib import Path
 from statistics import fmean, median
 
 from trainer.config.run import EchoTrapConfig
+from trainer.diagnostics.compute import wilson
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.diagnostics.signal_checks import REWARD, SUCCESS
 from trainer.journal.events import Alarm, Metrics, RunStarted
 from trainer.journal.reader import parse_line
+from trainer.metrics.trap_signals import SIGNALS
 
 SPAN = 10  # window of the average that is searched for a collapse
 HORIZON = 50  # an alarm up to this many iterations before a collapse counts: the paper's signs come 30 to 50 early
 LASTING = 4  # low iterations that must follow the fall
 CLEAR = 2.0  # smallest fall that counts, in deviations of a single iteration
+_SIGNALS = {signal.key: signal.title for signal in SIGNALS if signal.key != "learning"}
 NEEDED = (b'"type":"metrics"', b'"type":"run_started"')
 
 
@@ -29,7 +33,8 @@ class BacktestResult:
     `alarms` are the changes of state in order. `collapse` is the first iteration of the collapse, None for a run
     without one. `lead` is the number of iterations between the detector's final departure from `healthy` and the
     collapse (negative: the collapse came first; None: the detector stayed `healthy`, or there was no collapse).
-    `false_alarms` counts the alarms that were not followed by a collapse.
+    `false_alarms` counts the alarms that were not followed by a collapse. `signs` are the iterations at which each
+    signal was beyond its limit, in order, without signals that never were.
     """
 
     iterations: int
@@ -37,6 +42,13 @@ class BacktestResult:
     collapse: int | None
     lead: int | None
     false_alarms: int
+    signs: dict[str, list[int]]
+
+    def announced_by(self, signal: str) -> bool:
+        """True if the signal crossed its limit at most HORIZON iterations before the collapse, or ever without one."""
+        end = math.inf if self.collapse is None else self.collapse
+        start = -math.inf if self.collapse is None else self.collapse - HORIZON
+        return any(start <= iteration < end for iteration in self.signs.get(signal, []))
 
 
 def backtest(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig) -> BacktestResult:
@@ -47,7 +59,13 @@ def backtest(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig)
         config: the detector's settings.
     """
     trap = EchoTrap(config)
-    alarms = [alarm for iteration, values in metrics.items() if (alarm := trap.update(iteration, values))]
+    alarms, signs = [], dict[str, list[int]]()
+    for iteration, values in metrics.items():
+        if alarm := trap.update(iteration, values):
+            alarms.append(alarm)
+        for signal, reading in trap.readings.items():
+            if reading.present:
+                signs.setdefault(signal, []).append(iteration)
     collapse = find_collapse(metrics)
     lead, false = None, 0
     for first, last in _alarm_intervals(alarms, max(metrics, default=0)):
@@ -55,7 +73,7 @@ def backtest(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig)
             false += 1
         elif lead is None:
             lead = collapse - first
-    return BacktestResult(len(metrics), alarms, collapse, lead, false)
+    return BacktestResult(len(metrics), alarms, collapse, lead, false, signs)
 
 
 def _alarm_intervals(alarms: Sequence[Alarm], end: int) -> Iterator[tuple[int, int]]:
@@ -114,12 +132,14 @@ def _averages(values: Sequence[float]) -> Iterator[float]:
 def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapConfig]:
     """Return metrics by name for each iteration of a run, without superseded ones, and its detector's settings.
 
+    A name that ends in .gz is of a compressed journal.
+
     Raises:
         JournalError: a line is not an event.
     """
     metrics: dict[int, dict[str, float]] = {}
     config = EchoTrapConfig()
-    with journal.open("rb") as lines:
+    with gzip.open(journal) if journal.suffix == ".gz" else journal.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.endswith(b"\n") or not any(kind in line[:80] for kind in NEEDED):
                 continue
@@ -134,7 +154,7 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
 
 
 def table(rows: Mapping[str, BacktestResult]) -> str:
-    """Format the results as text: one line per run, followed by its alarms."""
+    """Format the results as text: one line per run, followed by its alarms; then one line per signal."""
     lines = [f"{'run':<32} {'iterations':>10} {'collapse':>9} {'lead':>6} {'false alarms':>13}"]
     for name, result in rows.items():
         collapse = "–" if result.collapse is None else str(result.collapse)
@@ -150,4 +170,19 @@ def table(rows: Mapping[str, BacktestResult]) -> str:
         f"{len(collapsed)} of {len(rows)} runs collapsed, {len(leads)} of them announced{middle}; "
         f"{false} false alarm{'' if false == 1 else 's'}"
     )
+    healthy = [result for result in rows.values() if result.collapse is None]
+    before, without = f"before {len(collapsed)} collapses", f"in {len(healthy)} runs without one"
+    lines += ["", f"{'signal':<32} {before:>28} {without:>28}"]
+    for signal, title in _SIGNALS.items():
+        counts = (_count(signal, collapsed), _count(signal, healthy))
+        lines.append(f"{title:<32} {counts[0]:>28} {counts[1]:>28}")
     return "\n".join(lines)
+
+
+def _count(signal: str, results: Sequence[BacktestResult]) -> str:
+    """Count the runs in which the signal was beyond its limit, with the 95% interval of their share."""
+    if not results:
+        return "–"
+    count = sum(result.announced_by(signal) for result in results)
+    low, high = wilson(count, len(results))
+    return f"{count} ({100 * low:.0f}–{100 * high:.0f}%)"

@@ -63,7 +63,8 @@ class EchoTrap:
         memory.fault = fault
         memory.add(iteration, metrics)
         self.readings = {key: reading for key, check in CHECKS.items() if (reading := check.read(memory)) is not None}
-        signs = {key: reading for key, reading in self.readings.items() if reading.present}
+        present = {key: reading for key, reading in self.readings.items() if reading.present}
+        signs = {key: reading for key, reading in present.items() if not CHECKS[key].shown}
         memory.seen |= dict.fromkeys(signs, iteration)
         state = self._next_state(iteration, signs)
         if signs or memory.low_spread:
@@ -77,7 +78,7 @@ class EchoTrap:
         previous, self.state = self.state, state
         if state == "trapped":
             self.lowest = memory.series[REWARD].fast
-        message, evidence = self._evidence(previous, signs)
+        message, evidence = self._evidence(previous, signs if state == "healthy" else present)
         if state == "healthy":
             memory.seen = {}
         return Alarm(iteration=iteration, state=state, message=message, evidence=evidence)

@@ -13,7 +13,7 @@ SLOW = 5  # span of the slow average and of the kept surprises, in windows
 class MetricHistory:
     """A metric over time: a fast and a slow average, the last values and their surprises.
 
-    `best` is the highest fast average of a whole window so far; −∞ before the first window.
+    `best` and `lowest` are the highest and lowest fast average of a whole window so far; −∞ and ∞ before the first one.
     """
 
     def __init__(self, window: int) -> None:
@@ -23,7 +23,7 @@ class MetricHistory:
         self.values: list[float] = []
         self.surprises: list[float] = []
         self.slows: list[float] = []
-        self.best = -math.inf
+        self.best, self.lowest = -math.inf, math.inf
 
     def add(self, value: float) -> None:
         """Add the next value."""
@@ -37,7 +37,7 @@ class MetricHistory:
             average[0], average[1] = keep * average[0] + value, keep * average[1] + 1
         self.slows = [*self.slows, self.slow][-self.window :]
         if self.count >= self.window:
-            self.best = max(self.best, self.fast)
+            self.best, self.lowest = max(self.best, self.fast), min(self.lowest, self.fast)
 
     @property
     def fast(self) -> float:
@@ -82,6 +82,7 @@ class MetricHistory:
             "surprises": list(self.surprises),
             "slows": list(self.slows),
             "best": self.best if math.isfinite(self.best) else None,
+            "lowest": self.lowest if math.isfinite(self.lowest) else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -89,9 +90,11 @@ class MetricHistory:
         self.count, self.averages = state["count"], [list(average) for average in state["averages"]]
         self.values, self.surprises = list(state["values"]), list(state["surprises"])
         self.slows = list(state["slows"])
-        # a state saved before `best` existed: use the best of the remembered values
+        # a state saved before `best` and `lowest` existed: use the remembered values
         best = state["best"] if "best" in state else max(self.slows, default=None)
+        lowest = state["lowest"] if "lowest" in state else min(self.slows, default=None)
         self.best = -math.inf if best is None else best
+        self.lowest = math.inf if lowest is None else lowest
 
 
 def deviation(values: Sequence[float]) -> float:

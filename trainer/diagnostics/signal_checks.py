@@ -16,7 +16,8 @@ from trainer.diagnostics.metric_history import MetricHistory, deviation
 SPREAD, REWARD, SUCCESS = "reward/in_group_std", "reward/mean", "success/rate"
 ENTROPY, GRADIENT, DISTINCT = "entropy/mean", "policy/grad_norm", "diversity/think_distinct_2"
 FORMAT = "format/valid_rate"
-WATCHED = (SPREAD, REWARD, SUCCESS, ENTROPY, GRADIENT, DISTINCT, FORMAT)
+COMMONEST, INFORMATION, CLAIMS = "diversity/commonest_thought", "reasoning/mutual_information", "claims/true_share"
+WATCHED = (SPREAD, REWARD, SUCCESS, ENTROPY, GRADIENT, DISTINCT, FORMAT, COMMONEST, INFORMATION, CLAIMS)
 
 SPREAD_LOST = 0.5  # lost spread: in-group std below this share of its slow average
 MASTERED = 0.9  # above this success rate spread falls because few mistakes are left
@@ -34,6 +35,9 @@ SOMETIMES = 0.25  # from this rate on, no success for a third of a window is no 
 ENTROPY_TIMES, ENTROPY_NATS = 3.0, 0.5  # entropy explodes: times the median, and nats above it
 GRADIENT_TIMES, GRADIENT_NORM = 20.0, 10.0  # the gradient norm explodes: times the median, and minimum
 TEMPLATE = 0.7  # distinct pairs in thoughts fall below this share of their slow average
+ECHO, VARIETY_LOST = 0.8, 0.5  # share of the commonest thought, and what is left of the greatest variety beside it
+INFORMATION_LOST, LEAST_INFORMATION = 0.5, 0.2  # of the most that thoughts have told about the state; nats
+UNTRUE = 0.85  # true claims below this share of their best
 
 
 @dataclass
@@ -266,6 +270,48 @@ def success(memory: SignalMemory) -> Reading | None:
     return Reading(left, DECLINED, present, text, {"success": now.fast, "success_before": now.best})
 
 
+def echo(memory: SignalMemory) -> Reading | None:
+    """Detect that most attempts begin with one thought and earlier ones did not; not where success explains it.
+
+    A policy that has one template from the start, numbers aside, is not a sign: nothing has been lost.
+    """
+    now = memory.series[COMMONEST]
+    if now.count < memory.window or now.lowest >= 1:
+        return None
+    left = (1 - now.fast) / (1 - now.lowest)
+    present = now.fast >= ECHO and left < VARIETY_LOST and not _explained(memory)
+    text = f"{100 * now.fast:.0f}% of the attempts begin with the same thought, up from {100 * now.lowest:.0f}%"
+    return Reading(left, VARIETY_LOST, present, text, {"commonest_thought": now.fast})
+
+
+def information(memory: SignalMemory) -> Reading | None:
+    """Detect that thoughts no longer depend on the state that they are about."""
+    now = memory.series[INFORMATION]
+    if now.count < memory.window or now.best < LEAST_INFORMATION:
+        return None
+    left = now.fast / now.best
+    text = f"thoughts tell less about their state ({now.fast:.2f} nats, {now.best:.2f} at best)"
+    present = left < INFORMATION_LOST and not _explained(memory)
+    return Reading(left, INFORMATION_LOST, present, text, {"mutual_information": now.fast})
+
+
+def claims(memory: SignalMemory) -> Reading | None:
+    """Detect that fewer claims about the state are true, beyond chance."""
+    now = memory.series[CLAIMS]
+    if now.count < 2 * memory.window or now.best <= 0:
+        return None
+    left, fall = now.fast / now.best, now.best - now.fast
+    text = f"true claims fell from {100 * now.best:.0f}% to {100 * now.fast:.0f}%"
+    present = left < UNTRUE and fall > DECLINE_NOISE * now.noise
+    return Reading(left, UNTRUE, present, text, {"true_claims": now.fast})
+
+
+def _explained(memory: SignalMemory) -> bool:
+    """True if success explains that attempts become alike: nearly all succeed, or more and more do."""
+    success = memory.series[SUCCESS]
+    return success.count > 0 and (success.fast >= MASTERED or memory.success_change() > RISING)
+
+
 def learning(memory: SignalMemory) -> Reading | None:
     """Detect that rewards within groups differ at all; otherwise no group teaches anything, and nothing can be judged.
 
@@ -288,11 +334,13 @@ class SignalCheck:
         read: returns its reading, None while there is not enough to compare.
         early: a fallen reward after this signal is a collapse.
         watch: the signal by itself moves the detector to `watch`.
+        shown: the signal is only shown and scored, and changes no state: too few collapses were recorded to set it on.
     """
 
     read: Callable[[SignalMemory], Reading | None]
     early: bool = False
     watch: bool = False
+    shown: bool = False
 
 
 CHECKS: dict[str, SignalCheck] = {
@@ -303,6 +351,9 @@ CHECKS: dict[str, SignalCheck] = {
     "gradient": SignalCheck(gradient, watch=True),
     "reward": SignalCheck(reward),
     "success": SignalCheck(success, early=True, watch=True),
+    "echo": SignalCheck(echo, shown=True),
+    "information": SignalCheck(information, shown=True),
+    "claims": SignalCheck(claims, shown=True),
     "learning": SignalCheck(learning),
 }
 """Signals by key, in the order of reading and description: later ones use the memory of earlier ones."""

@@ -40,7 +40,7 @@ STATE_LABELS = {
 OUTCOME_METRICS = ("reward/mean", "success/rate")
 EARLY_METRICS = ("reward/in_group_std", "entropy/mean", "policy/grad_norm")
 """To be judged, another trainer's run must record one of these metrics; the outcomes show the consequences."""
-PARTIAL_SIGNALS = ("reward", "success", "template", "format")
+PARTIAL_SIGNALS = ("reward", "success", "template", "format", "echo", "information", "claims")
 """Signals that cannot show that a run is healthy: runs that learn nothing keep their format, too, and the other ones
 never raise an alarm by themselves."""
 MEANING = {

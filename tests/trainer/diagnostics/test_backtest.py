@@ -141,6 +141,15 @@ def test_the_command_prints_a_table_of_runs(tmp_path: Path, capsys: pytest.Captu
     assert "trapped" in printed
 
 
+def test_each_signal_is_scored_with_an_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    recordings = sorted(map(str, RECORDINGS.glob("*.jsonl.gz")))
+    assert main.main(["echo-trap", "backtest", *recordings]) == 0
+    scores = dict(line.rsplit("  ", 1) for line in capsys.readouterr().out.splitlines()[-11:])
+    scores = {title.split("  ")[0]: score.strip() for title, score in scores.items()}
+    assert scores["Variety of first thoughts"] == "1 (5–70%)", "the trap of Countdown, in which success did not halve"
+    assert scores["Thoughts about their state"] == scores["True claims"] == "0 (0–49%)"
+
+
 def test_a_file_that_is_not_a_journal_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["echo-trap", "backtest", str(tmp_path / "nothing")]) == 1
     assert "nothing" in capsys.readouterr().err

@@ -15,10 +15,13 @@ from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.diagnostics.metric_history import MetricHistory
 from trainer.diagnostics.signal_checks import (
     CHECKS,
+    CLAIMS,
+    COMMONEST,
     DISTINCT,
     ENTROPY,
     FORMAT,
     GRADIENT,
+    INFORMATION,
     REWARD,
     SPREAD,
     SUCCESS,
@@ -379,7 +382,7 @@ def test_a_signal_has_no_reading_without_a_baseline(key) -> None:
     assert CHECKS[key].read(memory) is None
 
 
-PEAK = dict(zip(WATCHED, (5.0, 5.0, 0.5, 1.0, 1.0, 0.8, 1.0), strict=True))
+PEAK = dict(zip(WATCHED, (5.0, 5.0, 0.5, 1.0, 1.0, 0.8, 1.0, 0.2, 2.0, 0.9), strict=True))
 """Metrics of a healthy iteration, before each of these falls or rises."""
 FALLEN = {
     "spread": {SPREAD: 0.1},
@@ -388,6 +391,9 @@ FALLEN = {
     "template": {DISTINCT: 0.1},
     "gradient": {GRADIENT: 90.0},
     "reward": {REWARD: -5.0},
+    "echo": {COMMONEST: 0.98},
+    "information": {INFORMATION: 0.1},
+    "claims": {CLAIMS: 0.3},
 }
 
 
@@ -405,6 +411,25 @@ def test_a_signal_reads_only_its_own_metric(key) -> None:
     assert present == {key}
     assert readings[key].text
     assert readings[key].evidence
+
+
+def test_signals_that_are_only_shown_change_no_state() -> None:
+    """All attempts write one thought, hardly any of it about the state or true, while the other metrics are steady."""
+    trap = EchoTrap(EchoTrapConfig())
+    thoughts = {COMMONEST: 0.98, INFORMATION: 0.1, CLAIMS: 0.3}
+    earlier = PEAK | {SUCCESS: 0.5}
+    assert watch([earlier] * 40 + [earlier | thoughts] * 30, trap) == []
+    assert all(trap.readings[key].present for key in ("echo", "information", "claims"))
+    assert trap.since is None
+
+
+@pytest.mark.parametrize("won", [[0.95] * 30, list(np.linspace(0.3, 0.8, 30))], ids=["mastered", "learning"])
+def test_attempts_that_become_alike_in_success_are_no_echo(won: list[float]) -> None:
+    trap = EchoTrap(EchoTrapConfig())
+    thoughts = {COMMONEST: 0.98, INFORMATION: 0.1}
+    curves = [PEAK | {SUCCESS: 0.3}] * 30 + [PEAK | thoughts | {SUCCESS: success} for success in won]
+    watch(curves, trap)
+    assert not any(trap.readings[key].present for key in ("echo", "information"))
 
 
 def sinking(seed: int, iterations: int = 260, start: float = 0.55) -> list[dict[str, float]]:
