@@ -35,8 +35,8 @@ _RESULTS_NOTE = (
     "deviation. Collapsed: the mean success of five iterations fell below half of its best and stayed there. Detected: "
     "iteration at which the Echo Trap detector reported a collapse, including alarms later undone by a rewind. "
     "Iterations undone by a rewind count for steps and time, not for success. Steps are optimiser steps. Time is the "
-    "time of a whole run; memory is the peak of the learner: what it reserved on the GPU if there is one, otherwise "
-    "the memory of its process. Steps, time and memory are means over seeds."
+    "time of a run after the start of its process; memory is the peak of the learner: what it reserved on the GPU if "
+    "there is one, otherwise the memory of its process. Steps, time and memory are means over seeds."
 )
 _INCOMPLETE_NOTE = "Figures of runs that are not complete are in italics."
 _VERDICTS_NOTE = (

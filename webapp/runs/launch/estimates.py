@@ -29,6 +29,8 @@ small model wait for kernel calls, the environment and memory.
 
 On CPUs from the pocket policy and SmolLM2-135M, on GPUs for the shapes of Qwen2.5-0.5B and 1.5B (docs/performance.md).
 """
+START_SECONDS = 8
+"""Time of a trainer before its first token: imports and the policy, on two idle cores. Most of a short run."""
 GIB = 2**30
 HOSTED_TRAINER_BYTES = GIB
 """Memory of a trainer that uses a hosted model."""
@@ -310,7 +312,7 @@ def time_given(
 
 
 def _seconds(config: RunConfig, pace: RecordedPace, lengths: TokenLengths) -> float:
-    """Return the time of a run: sampling, updates, and steps on demonstrations.
+    """Return the time of a run: its start, sampling, updates, and steps on demonstrations.
 
     Without recorded lengths, every turn is assumed to reach its token limit.
     """
@@ -321,7 +323,7 @@ def _seconds(config: RunConfig, pace: RecordedPace, lengths: TokenLengths) -> fl
     )
     steps = config.iterations if config.kind == "sft" else config.warmup_steps
     learned = played * trained * config.algorithm.passes + shown * steps * config.sft.mean_batch
-    return played * (trained + evaluated) * pace.sampling + learned * pace.learning
+    return START_SECONDS + played * (trained + evaluated) * pace.sampling + learned * pace.learning
 
 
 def _memory(config: RunConfig, recorded: int, *, gpu: bool) -> Figure:
