@@ -228,7 +228,8 @@ class Claim(BaseModel):
     `start` and `end` are characters of the thought (code points, from 0, end exclusive). `kind` is its subject, a name
     in envs.claims.kinds.CLAIM_KINDS; others count as "other". `actual` describes the true state; None for true claims.
     Viewers highlight `cells`, rows and columns of a grid from 0, and `marks`, names of arms or texts of a page's items;
-    `actual_cells` are the true cells of a misplaced thing. None if there is nothing to highlight.
+    `actual_cells` are the true cells of a misplaced thing. None if there is nothing to highlight. `placed` is set if a
+    false distance puts a thing into `cells`: the kind of a claim about the position of that thing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -241,6 +242,7 @@ class Claim(BaseModel):
     cells: list[tuple[int, int]] | None = None
     actual_cells: list[tuple[int, int]] | None = None
     marks: list[str] | None = None
+    placed: str | None = None
 
 
 class StepInfo(BaseModel):

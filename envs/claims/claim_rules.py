@@ -39,6 +39,7 @@ class Verdict(NamedTuple):
         cells, marks: subject of the statement, as in Claim.
         actual_cells: true cells of the thing.
         kind: kind of the claim, if it differs from the rule's.
+        placed: kind of the claims about the position of the thing that a distance puts into `cells`.
     """
 
     true: bool | None
@@ -47,6 +48,7 @@ class Verdict(NamedTuple):
     actual_cells: Iterable[Cell] = ()
     kind: str = ""
     marks: Sequence[str] = ()
+    placed: str = ""
 
 
 class Rule(NamedTuple):
@@ -134,6 +136,7 @@ def _claim(start: int, end: int, verdict: Verdict) -> Claim:
         marks=list(verdict.marks) or None,
         cells=sorted(set(verdict.cells)) or None,
         actual_cells=None if true else sorted(verdict.actual_cells) or None,
+        placed=None if true else verdict.placed or None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from envs.base import Board, Claim, GridBoard
@@ -152,7 +152,8 @@ class GridChecks(GridFacts):
             return Verdict(None)
         true = {moved(start, steps) for start in starts} == ends
         from_me = {moved(start, steps) for start in self.things["player"]} == ends
-        return self.about(true or (None if from_me else False), origin, thing, kind="direction")
+        verdict = self.about(true or (None if from_me else False), origin, thing, kind="direction")
+        return self.placed(verdict, thing, origin, steps)
 
     def position(self, thing: str, cell: Cell | None) -> Verdict:
         """Judge whether a thing is in a cell; None for an uncertain cell."""
@@ -163,6 +164,17 @@ class GridChecks(GridFacts):
         """Return a verdict about things of these kinds; their true places are the correction."""
         cells = {cell for thing in things for cell in self.things[thing]}
         return Verdict(true, "; ".join(map(self.where, things)), cells, (), kind)
+
+    def placed(self, verdict: Verdict, thing: str, origin: str, steps: Sequence[Offset]) -> Verdict:
+        """Return the verdict on a distance with the cell in which it puts the thing, if it is false and names one."""
+        origins, actual = self.things[origin], self.things[thing]
+        exact = [(direction, number) for direction, number in steps if number]
+        if verdict.true is not False or len(origins) != 1 or thing not in POSITIONS or len(exact) < len(steps):
+            return verdict
+        believed = moved(min(origins), exact)
+        if not self.inside(believed):
+            return verdict
+        return verdict._replace(cells=[believed], actual_cells=actual, placed=POSITIONS[thing])
 
     def related(self, match: Match, holds: Callable[[Cell, Cell], bool | None]) -> Verdict | None:
         """Judge whether a relation is true between one of the first things and one of the second things."""
@@ -234,7 +246,8 @@ class GridChecks(GridFacts):
             return None
         if not (match["b"] or match["c"]) and not self.unambiguous(match["offsets"], offsets, cells, true):
             return None
-        return self.about(true, thing, origin)
+        verdict = self.about(true, thing, origin)
+        return verdict if lines and len(offsets) < 2 else self.placed(verdict, thing, origin, offsets)
 
     def unambiguous(self, text: str, offsets: list[Offset], cells: frozenset[Cell], true: bool | None) -> bool:
         """Return True if a side means the same for player and board, or the statement says which of them it means.

@@ -73,7 +73,7 @@
 
 /**
  * Characters of a thought (code points) that state something about the state; cells are row and column from 0.
- * @typedef {{start: number, end: number, true: boolean, kind?: string|null, actual?: string|null, cells?: Array<[number, number]>|null, actual_cells?: Array<[number, number]>|null, marks?: string[]|null}} Claim
+ * @typedef {{start: number, end: number, true: boolean, kind?: string|null, actual?: string|null, cells?: Array<[number, number]>|null, actual_cells?: Array<[number, number]>|null, placed?: string|null, marks?: string[]|null}} Claim
  */
 
 /**

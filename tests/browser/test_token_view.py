@@ -110,7 +110,7 @@ def test_tokens_are_readable_by_keyboard(trajectory: Trajectory, opened: Open) -
 def test_claims_light_their_cells_by_pointer_and_keyboard(trajectory: Trajectory, opened: Open) -> None:
     for turn in trajectory.turns.all():
         false = {"start": 2, "end": 9, "true": False, "actual": "it is elsewhere", "cells": [[1, 1]]}
-        false["kind"] = "box_position"
+        false |= {"kind": "direction", "placed": "box_position"} if turn.number == 0 else {"kind": "box_position"}
         claims = [{"start": 0, "end": 1, "true": True, "cells": [[1, 1], [1, 2]]}, false | {"actual_cells": [[2, 2]]}]
         turn.event = turn.event | {"thought": "😀 box 1,1.", "claims": claims}
         turn.save(update_fields=["event"])

@@ -24,7 +24,15 @@ const THINGS = {
  * @param {Claim[]} claims
  */
 export function misplaced(claims) {
-  return claims.filter((claim) => !claim.true && claim.cells?.length && THINGS[claim.kind ?? ""]);
+  return claims.filter((claim) => !claim.true && claim.cells?.length && THINGS[thing(claim)]);
+}
+
+/**
+ * The kind of position that a claim states: a distance (`placed`) puts a thing into a cell, too.
+ * @param {Claim} claim
+ */
+function thing(claim) {
+  return claim.placed ?? claim.kind ?? "";
 }
 
 /**
@@ -34,14 +42,14 @@ export function misplaced(claims) {
 export function drawBeliefs(claims) {
   return claims.flatMap((claim) =>
     (claim.cells ?? []).flatMap(([row, column]) => {
-      const thing = svg("g", { class: "belief" }, THINGS[claim.kind ?? ""]());
-      thing.style.transform = `translate(${column}px, ${row}px)`;
+      const drawn = svg("g", { class: "belief" }, THINGS[thing(claim)]());
+      drawn.style.transform = `translate(${column}px, ${row}px)`;
       const [actual] = [...(claim.actual_cells ?? [])].sort(
         (a, b) => distance(a, row, column) - distance(b, row, column),
       );
-      if (!actual) return [thing];
+      if (!actual) return [drawn];
       const line = `M${column + 0.5} ${row + 0.5}L${actual[1] + 0.5} ${actual[0] + 0.5}`;
-      return [svg("path", { class: "belief-line", d: line }), thing];
+      return [svg("path", { class: "belief-line", d: line }), drawn];
     }),
   );
 }

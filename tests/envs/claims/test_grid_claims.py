@@ -68,8 +68,14 @@ def test_an_offset_after_a_position_leads_from_the_box_to_the_target(cells, more
     steps = [("Down", down), ("Up", -down), ("Right", right), ("Left", -right)]
     offset = ", ".join(f"{direction} {number}" for direction, number in steps if number > 0) or "here"
     thought = f"Box {place(box)}. Target {place(target)}: {offset}. Down to {place(player)}."
-    claims = read(thought, room(player, box, target))
-    assert claims[2:] == [(offset, not more_down and not more_right)]
+    board = room(player, box, target)
+    assert read(thought, board)[2:] == [(offset, not more_down and not more_right)]
+    believed = (box[0] + down, box[1] + right)
+    for claim in registry.read_claims("Sokoban", thought, board)[2:]:
+        inside = all(0 <= line < 8 for line in believed)
+        assert claim.placed == (None if claim.true or not inside else "target_position")
+        if claim.placed:
+            assert (claim.cells, claim.actual_cells) == ([believed], [target])
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,22 @@ def test_relative_positions_are_true_and_turned_round_ones_false(origin, step, n
     assert [verdict for _, verdict in read(true, board)] == [True]
     assert [verdict for _, verdict in read(false, board)] == [False]
     assert [verdict for _, verdict in read(wrong, board)] == [False]
+
+
+@pytest.mark.parametrize(
+    ("thought", "believed"),
+    [
+        ("The target is 2 cells to the left of the box.", [(2, 1)]),
+        ("The target is 3 cells above and 1 cell to the left of the box.", None),
+        ("The target is 2 rows below the box.", None),
+        ("The target is to the left of the box.", None),
+    ],
+    ids=["in line", "beyond the board", "in any column", "no number"],
+)
+def test_a_false_distance_puts_a_thing_into_a_cell_if_it_names_one(thought, believed):
+    (claim,) = registry.read_claims("Sokoban", thought, ROOM)
+    assert not claim.true
+    assert (claim.cells if claim.placed else None) == believed
 
 
 WORDS = (
