@@ -105,10 +105,11 @@ def _inconsistency(event: journal.AnyEvent, states: dict[str, int]) -> str:
     """Explain why the event contradicts earlier ones, or return "". Updates `states`, the turns or end state by id."""
     match event:
         case journal.GroupStarted():
-            twice = [key for key in event.members if key in states]
-            if twice or len(set(event.members)) != len(event.members):
-                return f"starts trajectory {(twice or event.members)[0]} a second time"
-            states.update(dict.fromkeys(event.members, 0))
+            members = event.members
+            twice = [key for at, key in enumerate(members) if key in states or key in members[:at]]
+            if twice:
+                return f"starts trajectory {twice[0]} a second time"
+            states.update(dict.fromkeys(members, 0))
         case journal.Turn():
             return _turn_inconsistency(event, states)
         case journal.TrajectoryFinished():

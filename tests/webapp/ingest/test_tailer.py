@@ -346,6 +346,7 @@ def test_missing_lines_are_not_skipped_silently(run: Run, folder: Path) -> None:
         (journal_builder.turn("done", 1), "after its end"),
         (journal_builder.end("done", 1), "which is not being played"),
         (journal_builder.group(1, 5, ["a"]), "starts trajectory a a second time"),
+        (journal_builder.group(1, 5, ["b", "c", "c"]), "starts trajectory c a second time"),
     ],
 )
 def test_a_line_that_contradicts_earlier_ones_is_named(
