@@ -113,6 +113,8 @@ def fit_axes(
     xs = [*also, *(x for x, _ in points)] or [0.0, 1.0]
     divisor, _ = _unit_of_ticks(unit, max((abs(y) for _, y in points), default=0.0))
     ticks = [divisor * tick for tick in round_ticks([y / divisor for _, y in points])]
+    if unit == "share" and points and not any(y for _, y in points):
+        ticks = list(SHARES)  # zero throughout has no scale of its own
     return Axes(*box, min(xs), max(xs), ticks)
 
 

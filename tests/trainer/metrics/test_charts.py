@@ -59,6 +59,10 @@ def test_labels_have_the_unit_and_the_digits_of_the_ticks(unit, value, labels):
     assert tick_labels(axes.ticks, unit) == labels
 
 
+def test_shares_that_are_zero_throughout_are_drawn_on_the_whole_scale():
+    assert fit_axes([Series("a", [(0, 0.0), (1, 0.0)])], "share").ticks == [0, 0.25, 0.5, 0.75, 1]
+
+
 def test_values_that_are_not_finite_do_not_move_the_axes():
     assert fit_axes([Series("a", [(0, 1.0), (1, math.nan), (2, 2.0)])]).ticks == round_ticks([1.0, 2.0])
     assert "nan" not in charts.plot(
