@@ -11,7 +11,7 @@ from webapp.operations import logs
 from webapp.services import addresses
 
 ROOT = Path(__file__).resolve().parent.parent
-ECHOSCOPE_DATA_DIR = Path(env.variable("ECHOSCOPE_DATA_DIR") or ROOT / "var").resolve()
+ECHOSCOPE_DATA_DIR = addresses.home_folder()
 """Everything written at run time: runs/<slug>/, the secret key, collected static files."""
 
 EMBEDDED = addresses.environment(ECHOSCOPE_DATA_DIR)  # of the folder's embedded servers, if any

@@ -11,6 +11,7 @@ from typing import Any
 
 from echoscope.importers.import_notes import ImportNotes
 from echoscope.importers.records import Record
+from echoscope.recording.call_values import MAX_ITERATION
 from echoscope.recording.conversation import Conversation
 from echoscope.recording.message_images import without_embedded
 from echoscope.recording.recorder import MAX_MEMBERS, Recorder
@@ -20,7 +21,6 @@ from echoscope.recording.task_seed import task_seed
 
 SUCCESS_FIELDS = ("success", "is_success", "correct", "is_correct", "solved", "passed", "acc", "accuracy")
 REWARD_FIELDS = ("reward", "score", "total_reward")
-_MAX_ITERATION = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def read_iteration(record: Record, *names: str, default: int = 0) -> int:
         value = read_number(record, name, record.fields.get(name))
         if value is None:
             continue
-        if not value.is_integer() or not 0 <= value <= _MAX_ITERATION:
+        if not value.is_integer() or not 0 <= value <= MAX_ITERATION:
             raise record.fail(f"the field {name} is {value:g}, not the number of an iteration from 0 on")
         return int(value)
     return default

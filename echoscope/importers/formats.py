@@ -15,7 +15,7 @@ from echoscope.importers.records import Record, load_object, plain_name
 from echoscope.importers.verifiers_traces import VerifiersTrace, is_trace, read_traces
 from echoscope.recording.content_blocks import ConversationError
 from echoscope.recording.conversation import ChatTurn, Conversation, read_conversation, split_thought
-from echoscope.recording.splits import Split, split_named
+from echoscope.recording.splits import Split, split_named, split_stated
 
 MESSAGE_FIELDS = ("messages", "messages_and_choices", "conversations", "conversation")
 GROUP_FIELDS = ("group", "group_index", "group_id", "prompt_id", "example_id", "uid")
@@ -192,7 +192,7 @@ def _attempt(
     terms: Mapping[str, float] | None = None,
 ) -> Attempt:
     fields = record.fields
-    split = options.split or split_named(str(fields.get("split") or "")) or detect_split(record.file)
+    split = options.split or split_stated(str(fields.get("split") or "")) or detect_split(record.file)
     named = options.environment or _name_in(fields)
     key = next((f"{fields[name]}" for name in GROUP_FIELDS if fields.get(name) is not None), "")
     iteration = read_iteration(record, "iteration", "step", "global_step", default=_iteration_of_file(record.file))

@@ -82,8 +82,8 @@ def import_files(
     summary.notes = notes.lines()
     if threshold is None:
         summary.notes.append(
-            "No field states whether attempts succeeded, and no reward is 1 or more: their success is not known. Pass "
-            "--success-at with the reward of a success."
+            "Where no field states whether an attempt succeeded, its success is not known, as no reward is 1 or more. "
+            "Pass --success-at with the reward of a success."
         )
     return summary
 

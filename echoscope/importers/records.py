@@ -18,6 +18,7 @@ LINES, DOCUMENTS, TABLES, ARCHIVES = (".jsonl", ".ndjson"), (".json",), (".parqu
 SUFFIXES = (*LINES, *DOCUMENTS, *TABLES, *ARCHIVES)
 PACKED = ".gz"
 """Ending of compressed lines and documents, after the ending of the content: `.jsonl.gz`."""
+BYTE_ORDER_MARK = "\ufeff"
 _DESCRIPTIONS, _SETTINGS = {"metadata.json"}, "configs"
 """Files and a folder of verifiers that contain no records."""
 TRACES = "traces.jsonl"
@@ -123,8 +124,9 @@ def _describes(file: Path) -> bool:
 def _lines(file: Path) -> Iterator[Record]:
     with open_text(file) as stream:
         for number, line in enumerate(stream, 1):
-            if line.strip():
-                yield _record(file, f"line {number}", _parsed(file, line, f"line {number}"))
+            text = line.removeprefix(BYTE_ORDER_MARK)  # of a file that was appended to another one
+            if text.strip():
+                yield _record(file, f"line {number}", _parsed(file, text, f"line {number}"))
 
 
 def _document(file: Path) -> Iterator[Record]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from echoscope.recording.harmless import NOT_REPEATED, OnceWarnings
 from echoscope.recording.json_values import as_json, as_text, number_in
-from echoscope.recording.splits import Split, split_named
+from echoscope.recording.splits import Split, split_stated
 from echoscope.recording.task_seed import task_seed
 
 MAX_NAME = 100
@@ -161,7 +161,7 @@ class CallValues:
     @_or(lambda _: "train")
     def split(self, value: Any) -> Split:
         """Return the split, also for other names such as “validation”."""
-        split = split_named(value) if isinstance(value, str) else None
+        split = split_stated(value) if isinstance(value, str) else None
         return split or ("eval" if self.choice("split", value, ("train", "eval")) == "eval" else "train")
 
     def _changed(self, name: str, value: Any, what: str) -> None:

@@ -14,6 +14,7 @@ from echoscope.recording.message_images import IMAGE_PARTS, read_image, without_
 from echoscope.recording.tool_calls import read_calls
 
 CALL_KINDS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_TEXT_KINDS = {"text", "input_text", "output_text"}
 _REASONING = {"reasoning", "thinking", "redacted_thinking"}
 _TEXT_FIELDS = ("text", "value", "content", "reasoning", "thinking", "refusal")
 _UNREADABLE = {"type", "signature", "encrypted_content", "encrypted_index", "cache_control"}
@@ -126,7 +127,7 @@ def type_name(value: Any) -> str:
 
 
 def _text(part: Mapping[str, Any], kind: str, images: list[bytes], images_before: int) -> str:
-    """Return the text of a block, or a replacement: its type, with the fields of a malformed call or result."""
+    """Return the text of a block, or a replacement: its type, with the fields of a malformed text, call or result."""
     if kind in IMAGE_PARTS:
         shown_text, image = read_image(part, images_before + len(images))
         images += [] if image is None else [image]
@@ -135,6 +136,11 @@ def _text(part: Mapping[str, Any], kind: str, images: list[bytes], images_before
         return str(shown_text)
     if kind in CALL_KINDS or kind.endswith("tool_result"):
         return f"[{kind}] {_json({name: value for name, value in part.items() if name != 'type'})}"
+    if kind in _TEXT_KINDS:
+        if any(_text_in(part.get(name)) == "" for name in _TEXT_FIELDS):
+            return ""
+        further = {name: value for name, value in part.items() if name not in _UNREADABLE and value is not None}
+        return f"[{kind}] {_json(further)}" if further else f"[{kind}]"
     named = " ".join(str(part[name]) for name in ("title", "url") if _is_text(part.get(name)))  # search results
     return named or f"[{kind}]"
 

@@ -66,7 +66,7 @@ class JournalWriter:
             self._open()
             with self._lock, _Locked(self._file.fileno()):
                 self._catch_up()
-        except (OSError, ValueError, KeyError, TypeError) as error:  # the last three are from lines of another program
+        except Exception as error:  # noqa: BLE001 - lines of another program may be anything
             self.give_up(error)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -213,7 +213,7 @@ class JournalWriter:
                 self._lines += 1
                 try:
                     self._note(json.loads(line))
-                except (ValueError, KeyError, TypeError, RecursionError):
+                except Exception:  # such as RecursionError
                     if self._lines == 1:
                         raise  # not a journal; later lines are another program's, and sites name them
 

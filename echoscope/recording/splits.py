@@ -7,8 +7,13 @@ from typing import Literal
 
 Split = Literal["train", "eval"]
 _EVALUATION = re.compile(
-    r"test|testing|dev|held[_-]?out|(val|valid|validation|evals?|evaluations?)([_-].*)?|.*[_-](val|validation|evals?)"
+    r"test|testing|dev|(held|hold)[_-]?out|(val|valid|validation|evals?|evaluations?)([_-].*)?"
+    r"|.*[_-](val|validation|evals?)"
 )
+_STATED_EVALUATION = re.compile(
+    r"(test|testing|dev|(held|hold)[_-]?out)[_-].*|.*[_-](test|testing|dev|(held|hold)[_-]?out)"
+)
+"""Names that are splits in a field, such as AppWorld's test_normal; folders of programs are called test_… as well."""
 _TRAINING = re.compile(r"train(ing)?([_-].*)?|.*[_-]train(ing)?")
 
 
@@ -18,3 +23,9 @@ def split_named(name: str) -> Split | None:
     if _TRAINING.fullmatch(name):
         return "train"
     return "eval" if _EVALUATION.fullmatch(name) else None
+
+
+def split_stated(name: str) -> Split | None:
+    """Return the split of a name in a field that states splits: those of `split_named`, and parts of test sets."""
+    split = split_named(name)
+    return "eval" if split is None and _STATED_EVALUATION.fullmatch(name.strip().lower()) else split

@@ -11,17 +11,20 @@ UMASK = 0o077
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 _A_FILE = frozenset({errno.ENOTDIR, errno.EEXIST})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class DataFolderError(RuntimeError):
     """The data folder cannot be written. The message says why and what to do."""
 
     def __init__(self, folder: Path, error: OSError) -> None:
-        remedy = "Free some space"
+        remedy = "Repair it"
         if error.errno in _READ_ONLY:
             remedy = "Make it writable for the account that runs Echoscope"
         elif error.errno in _A_FILE:
             remedy = "A file has this name, or the name of a folder above it: move that file away"
+        elif error.errno in _FULL:
+            remedy = "Free some space"
         super().__init__(
             f"The data folder {folder} cannot be written: {os.strerror(error.errno or 0)}. Nothing was started. "
             f"{remedy}, or put the data elsewhere: ECHOSCOPE_DATA_DIR=/another/folder."

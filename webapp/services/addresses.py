@@ -5,6 +5,7 @@ Settings read `environment()`, so that `manage.py shell` finds a running Echosco
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -28,6 +29,18 @@ SERVER_PORTS = range(20000, 32000)
 logger = logging.getLogger(__name__)
 
 
+class AddressesDamaged(DataFolderError):
+    """The stored addresses cannot be read. The message says what to do."""
+
+    def __init__(self, home: Path) -> None:
+        RuntimeError.__init__(
+            self,
+            f"{home / FILE} is damaged: it has the passwords of the embedded servers, without which their data cannot "
+            "be opened. Nothing was started. Put back a copy of that file, or restore a backup of the site to another "
+            "folder: ECHOSCOPE_DATA_DIR=/another/folder.",
+        )
+
+
 @dataclass(frozen=True)
 class Addresses:
     """Ports and passwords of the embedded servers of one data folder."""
@@ -45,8 +58,12 @@ class Addresses:
 
 
 def home_folder() -> Path:
-    """Return the data folder: ECHOSCOPE_DATA_DIR, or var/ in the checkout."""
-    return Path(env.variable("ECHOSCOPE_DATA_DIR") or ROOT / "var").resolve()
+    """Return the data folder: ECHOSCOPE_DATA_DIR, or var/ in the checkout. Raises DataFolderError."""
+    named = Path(env.variable("ECHOSCOPE_DATA_DIR") or ROOT / "var")
+    try:
+        return named.resolve()
+    except (OSError, RuntimeError) as error:  # a circle of symbolic links, an OSError from Python 3.13 on
+        raise DataFolderError(named, OSError(errno.ELOOP, os.strerror(errno.ELOOP))) from error
 
 
 def stored_addresses(home: Path) -> Addresses | None:
@@ -57,6 +74,8 @@ def stored_addresses(home: Path) -> Addresses | None:
         return None
     except OSError as error:
         raise DataFolderError(home, error) from error
+    except (ValueError, TypeError) as error:
+        raise AddressesDamaged(home) from error
 
 
 def choose(home: Path) -> Addresses:

@@ -57,7 +57,10 @@ MAX_DRAWN_SIDE = 550
 
 MAX_COMPRESSED_TEXT = 8 * 1024
 """Maximum bytes of all compressed texts of a PNG."""
+MAX_SCANS = 64
+"""Maximum scans of a JPEG. Programs write about ten, and decoding each takes as long as decoding the whole image."""
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+JPEG_SIGNATURE, JPEG_SCAN = b"\xff\xd8", b"\xff\xda"
 
 
 class ImageRefused(ValueError):
@@ -74,11 +77,7 @@ def check_image(data: bytes, sha256: str, media_type: MediaType) -> ObservationI
     actual = hashlib.sha256(data).hexdigest()
     if actual != sha256:
         raise ImageRefused(f"The SHA-256 of the image is {actual}, not the one in its address. Send it again.")
-    if (packed := _compressed_text(data)) > MAX_COMPRESSED_TEXT:
-        raise ImageRefused(
-            f"The PNG image holds {packed:,} bytes of compressed text, and at most {MAX_COMPRESSED_TEXT:,} are kept. "
-            "Send it without its metadata."
-        )
+    _check_decoding_time(data)
     try:
         with Image.open(BytesIO(data), formats=[kind]) as image:
             width, height = image.size
@@ -97,18 +96,36 @@ def check_image(data: bytes, sha256: str, media_type: MediaType) -> ObservationI
     return ObservationImage(sha256=sha256, media_type=media_type, width=width, height=height, bytes=len(data))
 
 
-def _compressed_text(data: bytes) -> int:
-    """Return the bytes of a PNG's compressed texts, which may expand a thousand times; 0 for other files."""
-    total, at = 0, len(PNG_SIGNATURE)
-    if not data.startswith(PNG_SIGNATURE):
-        return 0
+def _check_decoding_time(data: bytes) -> None:
+    """Raise ImageRefused for a file that would take far longer to decode than its pixels do."""
+    packed = profiles = 0
+    for kind, content in _png_chunks(data):
+        if kind == b"zTXt" or (kind == b"iTXt" and content.partition(b"\0")[2][:1] != b"\0"):
+            packed += len(content)  # which may expand a thousand times
+        profiles += kind == b"iCCP"  # also compressed; Pillow limits the size of one, but not their number
+    if packed > MAX_COMPRESSED_TEXT:
+        raise ImageRefused(
+            f"The PNG image holds {packed:,} bytes of compressed text, and at most {MAX_COMPRESSED_TEXT:,} are kept. "
+            "Send it without its metadata."
+        )
+    if profiles > 1:
+        raise ImageRefused(
+            f"The PNG image holds {profiles:,} colour profiles, and a PNG has one. Send it without them."
+        )
+    scans = data.count(JPEG_SCAN) if data.startswith(JPEG_SIGNATURE) else 0
+    if scans > MAX_SCANS:
+        raise ImageRefused(
+            f"The JPEG image has {scans:,} scans, and at most {MAX_SCANS} are decoded. Send it as a baseline JPEG."
+        )
+
+
+def _png_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield kind and content of each chunk of a PNG; nothing for other files."""
+    at = len(PNG_SIGNATURE) if data.startswith(PNG_SIGNATURE) else len(data)
     while at + 8 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, at)
-        content = data[at + 8 : at + 8 + length]
-        if kind == b"zTXt" or (kind == b"iTXt" and content.partition(b"\0")[2][:1] != b"\0"):
-            total += len(content)
+        yield kind, data[at + 8 : at + 8 + length]
         at += 12 + length  # its length, kind and checksum
-    return total
 
 
 def _check_size(width: int, height: int) -> None:
@@ -239,8 +256,10 @@ def _decode(data: bytes | None, facts: ObservationImage) -> Image.Image | None:
     if data is None:
         return None
     try:
+        _check_decoding_time(data)  # images of a trained run are in its folder, where its trainer may have put any file
         with Image.open(BytesIO(data), formats=[FORMATS[facts.media_type]]) as image:
+            _check_size(*image.size)
             image.thumbnail((MAX_DRAWN_SIDE, MAX_DRAWN_SIDE))
             return image.convert("RGBA")
-    except (*DAMAGED, Image.DecompressionBombError):
+    except (ImageRefused, *DAMAGED, Image.DecompressionBombError):
         return None

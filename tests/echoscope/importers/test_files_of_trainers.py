@@ -97,6 +97,12 @@ def test_a_split_has_the_same_names_in_fields_and_folders_and_in_any_case(tmp_pa
     assert (split_named("nonsense"), split_named("test_what_i_did")) == (None, None)
 
 
+@pytest.mark.parametrize("name", ["test_normal", "Test-Challenge", "dev_set", "hold_out", "holdout", "ood_test"])
+def test_parts_of_test_sets_are_evaluations_in_a_field(name: str, tmp_path: Path) -> None:
+    (group,) = imported(tmp_path, lines(CHAT | {"split": name}))["group_started"]
+    assert group.split == "eval"
+
+
 ENCODINGS: dict[str, Callable[[str], bytes]] = {
     "rollouts.jsonl": str.encode,
     "with a byte order mark.jsonl": lambda text: text.encode("utf-8-sig"),
@@ -105,6 +111,7 @@ ENCODINGS: dict[str, Callable[[str], bytes]] = {
     "lines.ndjson": lambda text: text.replace("\n", "\r\n").encode(),
     "packed.jsonl.gz": lambda text: gzip.compress(text.encode()),
     "PACKED.JSONL.GZ": lambda text: gzip.compress(text.encode("utf-8-sig")),
+    "appended.jsonl": lambda text: b"\xef\xbb\xbf\n" + text.encode("utf-8-sig"),
     "one.json": lambda text: text.encode("utf-8-sig"),
     "one.Json.gz": lambda text: gzip.compress(text.encode()),
     "12.jsonl.gz": lambda text: gzip.compress(text.encode()),
@@ -183,6 +190,32 @@ def test_texts_in_blocks_of_any_shape_are_texts(block: Any, tmp_path: Path) -> N
     assert turn.state == QUESTION
 
 
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        ({"type": "text", "text": ""}, ""),
+        ({"type": "text"}, "[text]"),
+        ({"type": "text", "body": QUESTION}, f'[text] {{"body": "{QUESTION}"}}'),
+        (
+            {"type": "input_text", "text": {"markdown": QUESTION}},
+            f'[input_text] {{"text": {{"markdown": "{QUESTION}"}}}}',
+        ),
+    ],
+)
+def test_a_text_block_without_a_known_field_shows_all_its_fields(block: Any, shown: str, tmp_path: Path) -> None:
+    record = {"messages": [{"role": "user", "content": [block]}, CHAT["messages"][1]]}
+    (turn,) = imported(tmp_path, lines(record))["turn"]
+    assert turn.state == shown
+
+
+def test_fields_nested_deeply_are_cut(tmp_path: Path) -> None:
+    deep = b'{"a": ' * 700 + b"1" + b"}" * 700
+    data = lines(CHAT).encode().rstrip(b"}\n") + b', "judge": ' + deep + b', "other": "kept"}\n'
+    (end,) = imported(tmp_path, data)["trajectory_finished"]
+    assert end.extra["record"]["other"] == "kept"
+    assert "[more than 64 levels]" in json.dumps(end.extra["record"]["judge"])
+
+
 WORDS = st.text(string.ascii_lowercase, min_size=12, max_size=16)
 VALUES = st.recursive(
     WORDS,
@@ -243,6 +276,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "not a number": (b'{"messages": [], "reward": "good"}', "line 2: the field reward is 'good', not a number"),
     "NaN as iteration": (b'{"messages": [], "step": NaN}', "line 2: the field step is nan, not the number"),
     "endless iteration": (b'{"messages": [], "step": 1e999}', "line 2: the field step is inf, not the number"),
+    "time stamp": (b'{"messages": [], "step": 1732700000}', "line 2: the field step is 1.7327e+09, not the number"),
     "tokens": (b'{"messages": [], "tokens": NaN}', "line 2: it cannot be read"),
     "Latin-1": ("Jos\xe9\n".encode("latin-1"), "is neither UTF-8 nor UTF-16"),
 }

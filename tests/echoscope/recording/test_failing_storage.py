@@ -97,7 +97,16 @@ def test_a_folder_that_is_removed_is_named_once_and_no_other_one_is_written(tmp_
     assert not (tmp_path / "run" / "journal.jsonl").exists()
 
 
-@pytest.mark.parametrize("what", ["file in the way", "no permission", "not a journal", "not an event"])
+NO_JOURNALS = {
+    "not a journal": "mine\n",
+    "not an event": "[1]\n",
+    "too deep": "[" * 100_000 + "\n",
+    "no time": f'{{"seq": 1, "time": 1{"0" * 400}, "type": "run_started"}}\n',
+    "no extra": '{"seq": 1, "time": 1.0, "type": "notice", "extra": [1]}\n',
+}
+
+
+@pytest.mark.parametrize("what", ["file in the way", "no permission", *NO_JOURNALS])
 def test_a_run_that_cannot_begin_is_named_once_and_recorded_nowhere(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +121,7 @@ def test_a_run_that_cannot_begin_is_named_once_and_recorded_nowhere(
         monkeypatch.setattr(Path, "mkdir", refuse)
     else:
         folder.mkdir()
-        (folder / "journal.jsonl").write_text("mine\n" if what == "not a journal" else "[1]\n")
+        (folder / "journal.jsonl").write_text(NO_JOURNALS[what])
     with caught_warnings() as messages:
         run = echoscope.init("Nowhere", folder=folder, config={"lr": 1})
         train(run, 1)
@@ -121,8 +130,21 @@ def test_a_run_that_cannot_begin_is_named_once_and_recorded_nowhere(
     assert message.startswith(f"Nothing of this run is recorded: the journal in {folder} cannot be written (")
     assert message.endswith("Repair the folder, or pass another folder= to echoscope.init.")
     assert run.folder == folder
-    if what.startswith("not a"):
-        assert (folder / "journal.jsonl").read_text() in ("mine\n", "[1]\n"), "it is left as it was"
+    if what in NO_JOURNALS:
+        assert (folder / "journal.jsonl").read_text() == NO_JOURNALS[what], "it is left as it was"
+
+
+def test_lines_of_another_program_after_the_first_are_passed_over(tmp_path: Path) -> None:
+    train(echoscope.init("First", folder=tmp_path), 1)
+    lines = [*NO_JOURNALS.values(), '{"type": "turn", "trajectory": [1]}\n', '{"type": "metrics", "iteration": {}}\n']
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        file.writelines(lines)
+    with caught_warnings() as messages:
+        run = echoscope.init("Second", folder=tmp_path)
+        train(run, 2)
+        run.finish()
+    assert [message.partition(":")[0] for message in messages] == [f"There is a run in {tmp_path} already"]
+    assert '"run_finished"' in (tmp_path / "journal.jsonl").read_text().splitlines()[-1]
 
 
 def test_a_run_whose_first_line_cannot_be_written_is_recorded_nowhere(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from django.core.files.storage import storages
@@ -16,12 +19,13 @@ from pytest_django import Settings
 from tests.webapp import journal_builder
 from tests.webapp.api.api_clients import Callers, Program, problem
 from tests.webapp.observed_images import image_file, sha256_of
-from trainer.journal.observation_images import EXTENSIONS, MAX_IMAGE_BYTES, MediaType
+from trainer.journal.observation_images import EXTENSIONS, MAX_IMAGE_BYTES, MediaType, ObservationImage
 from webapp.api.models import SentJournal
 from webapp.runs import object_storage
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.observation_images import check_image
+from webapp.trajectories.observation_images import check_image, decoded_images, store_image
+from webapp.trajectories.positions import Position
 
 pytestmark = pytest.mark.django_db
 
@@ -136,6 +140,44 @@ def test_compressed_texts_of_many_megabytes_are_refused(
     refused = put(callers.owner, sent, bomb)
     assert refused.status_code == 422
     assert "bytes of compressed text" in problem(refused)["message"]
+
+
+def progressive_jpeg(scans: int) -> bytes:
+    """A JPEG whose last scan, which changes nothing any more, is there as often as that."""
+    buffer = BytesIO()
+    Image.new("L", (256, 256), "gray").save(buffer, "JPEG", progressive=True)
+    data = buffer.getvalue()
+    first = data.count(b"\xff\xda")
+    end = len(data) - 2
+    return data[:end] + data[data.rindex(b"\xff\xda") : end] * (scans - first) + data[end:]
+
+
+COSTLY: dict[str, tuple[MediaType, Callable[[int], bytes], str]] = {
+    "scans": ("image/jpeg", progressive_jpeg, "The JPEG image has 10,000 scans"),
+    "profiles": (
+        "image/png",
+        lambda number: png_with_texts(*[(b"iCCP", b"icc\0\0" + MEGABYTE)] * (number // 10)),
+        "The PNG image holds 1,000 colour profiles",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", COSTLY)
+def test_images_that_take_long_to_decode_are_refused_and_not_drawn(
+    what: str, callers: Callers, sent: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, made, message = COSTLY[what]
+    assert put(callers.owner, sent, made(10), kind=kind).status_code == 201
+    costly = made(10_000)
+    monkeypatch.setattr(Image, "open", lambda *arguments, **options: pytest.fail("it is decoded"))
+    refused = put(callers.owner, sent, costly, kind=kind)
+    assert refused.status_code == 422
+    assert message in problem(refused)["message"]
+    facts = ObservationImage(sha256=sha256_of(costly), media_type=kind, width=256, height=256, bytes=len(costly))
+    store_image(sent, facts, costly)
+    event = {"images": [facts.model_dump()]}
+    position = SimpleNamespace(turn_data=event, board={"kind": "text"})
+    assert decoded_images(sent, [cast(Position, position)]) == {}
 
 
 def test_plain_texts_of_an_image_are_kept(callers: Callers, sent: Run) -> None:

@@ -63,3 +63,21 @@ def test_a_file_in_place_of_the_data_folder_is_explained(tmp_path: Path, below: 
     assert "A file has this name" in done.stderr
     assert "Traceback" not in done.stderr
     assert file.read_text() == "notes"
+
+
+@pytest.mark.parametrize(("what", "words"), [("damaged", "services.json is damaged"), ("circle", "Too many levels")])
+@pytest.mark.parametrize("command", ["up", "check"])
+def test_a_data_folder_that_cannot_be_read_is_explained(tmp_path: Path, what: str, words: str, command: str) -> None:
+    folder = tmp_path / "data"
+    if what == "circle":
+        folder.symlink_to(folder)
+    else:
+        folder.mkdir()
+        (folder / "services.json").write_text("{")
+    env = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
+    argv = [sys.executable, "manage.py", command]
+    done = subprocess.run(argv, cwd=ROOT, env=env | {"ECHOSCOPE_DATA_DIR": str(folder)}, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Nothing was started." in done.stderr
+    assert "Traceback" not in done.stderr

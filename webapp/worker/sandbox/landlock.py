@@ -6,7 +6,9 @@ Such a process cannot read the memory or the variables of processes outside, as 
 connect to their abstract sockets or signal them (Linux 6.12). Root keeps only the capabilities for files, since others
 bypass these limits.
 
-Landlock only knows permissions: a process reaches the paths and ports of its rules, and no others.
+Landlock only knows permissions: a process reaches the paths and ports of its rules, and no others. It does not cover
+prlimit, by which a process could end any other one of its account: a limit of one second of processor time is a signal.
+A filter of system calls (seccomp) refuses that for processes other than the caller.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dataclasses import asdict, dataclass
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on all architectures
 RULE_PATH_BENEATH, RULE_NET_PORT = 1, 2
 VERSION_FLAG = 1
-PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
+PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 24, 38, 22
 LAST_CAPABILITY = 63
 FILE_CAPABILITIES = frozenset(range(5))  # chown, dac_override, dac_read_search, fowner, fsetid
 OLDEST = 2  # the first version that lets a sandboxed process move files between folders
@@ -33,6 +35,14 @@ ALL_FIRST = (1 << 13) - 1  # of version 1
 BIND_TCP, CONNECT_TCP = 1 << 0, 1 << 1
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNAL = 1 << 0, 1 << 1
 NETWORK, SCOPES = 4, 6  # versions that limit TCP ports, and that close the way to other processes
+
+SECCOMP_FILTER = 2
+LOAD, JUMP_EQUAL, JUMP_ABOVE, RETURN = 0x20, 0x15, 0x35, 0x06  # of Berkeley packet filters
+ALLOWED, REFUSED = 0x7FFF0000, 0x00050001  # the latter with EPERM
+CALL, ARCHITECTURE, PID = 0, 4, 16  # offsets in the data of a filter; of the first argument, the half with a pid
+X32 = 0x40000000
+ARCHITECTURES = {"x86_64": (0xC000003E, 302), "aarch64": (0xC00000B7, 261)}
+"""Machine → its number for filters, and the number of prlimit64."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,14 @@ class _RulesetAttributes(ctypes.Structure):
 class _PathBeneath(ctypes.Structure):
     _pack_ = 1
     _fields_ = [("access", ctypes.c_uint64), ("parent", ctypes.c_int32)]
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint16), ("true", ctypes.c_uint8), ("false", ctypes.c_uint8), ("k", ctypes.c_uint32)]
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction))]
 
 
 class _NetPort(ctypes.Structure):
@@ -104,8 +122,26 @@ def restrict(rules: Rules) -> None:
             _checked(libc.syscall(ADD_RULE, ruleset, RULE_NET_PORT, ctypes.byref(rule), 0))
         _checked(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         _checked(libc.syscall(RESTRICT_SELF, ruleset, 0))
+        _protect_limits(libc)
     finally:
         os.close(ruleset)
+
+
+def _protect_limits(libc: ctypes.CDLL) -> None:
+    """Refuse prlimit for other processes, and system calls of other architectures, where the kernel has filters."""
+    machine = os.uname().machine
+    if machine not in ARCHITECTURES:
+        return
+    architecture, prlimit = ARCHITECTURES[machine]
+    program = [
+        *((LOAD, 0, 0, ARCHITECTURE), (JUMP_EQUAL, 1, 0, architecture), (RETURN, 0, 0, REFUSED)),
+        *((LOAD, 0, 0, CALL), (JUMP_ABOVE, 0, 1, X32), (RETURN, 0, 0, REFUSED)),
+        *((JUMP_EQUAL, 1, 0, prlimit), (RETURN, 0, 0, ALLOWED)),
+        *((LOAD, 0, 0, PID), (JUMP_EQUAL, 1, 0, 0), (JUMP_EQUAL, 0, 1, os.getpid())),
+        *((RETURN, 0, 0, ALLOWED), (RETURN, 0, 0, REFUSED)),
+    ]
+    instructions = (_Instruction * len(program))(*(_Instruction(*instruction) for instruction in program))
+    libc.prctl(PR_SET_SECCOMP, SECCOMP_FILTER, ctypes.byref(_Filter(len(program), instructions)), 0, 0)
 
 
 def _grants(rules: Rules, everything: int) -> Iterator[tuple[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -129,6 +130,25 @@ print(json.dumps([attempt(Path(f"/proc/{sys.argv[1]}/environ").read_bytes), atte
     assert signalled == ("PermissionError" if landlock.version() >= 6 else "")
     assert child
     assert own == "", "its own children it may watch"
+
+
+@pytest.mark.skipif(os.uname().machine not in landlock.ARCHITECTURES, reason="no filter for this machine")
+def test_limits_of_other_processes_are_out_of_reach(site: Path) -> None:
+    work = """
+import resource
+limit = lambda pid: resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1))
+own = attempt(resource.setrlimit, resource.RLIMIT_NOFILE, (100, 100))
+print(json.dumps([attempt(limit, int(sys.argv[1])), attempt(resource.prlimit, int(sys.argv[1]), resource.RLIMIT_CPU),
+    own, attempt(resource.prlimit, os.getpid(), resource.RLIMIT_NOFILE)]))
+"""
+    with subprocess.Popen(["sleep", "60"]) as bystander:
+        try:
+            changed, read, *own = inside(rules_of(site), work, str(bystander.pid))
+            assert resource.prlimit(bystander.pid, resource.RLIMIT_CPU) == resource.getrlimit(resource.RLIMIT_CPU)
+        finally:
+            bystander.kill()
+    assert (changed, read) == ("PermissionError", "PermissionError")
+    assert own == ["", ""], "its own ones it may change"
 
 
 CONNECT = """
