@@ -207,7 +207,7 @@ class Countdown(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = read_options(options, ("nums", "target"))
+        options = read_options(options, {"nums": "a list of whole numbers", "target": "a whole number"})
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         if "nums" in options:

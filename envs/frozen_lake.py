@@ -211,7 +211,7 @@ class FrozenLake(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = read_options(options, ("map",))
+        options = read_options(options, {"map": "a text"})
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         if "map" in options:

@@ -107,7 +107,7 @@ class Game2048(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = read_options(options, ("board",))
+        options = read_options(options, {"board": "a text"})
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         if "board" in options:

@@ -83,7 +83,7 @@ class RubiksCube(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = read_options(options, ("turns",))
+        options = read_options(options, {"turns": "a text"})
         if "turns" in options:
             turns = self._read(options["turns"])
         else:

@@ -108,7 +108,7 @@ class Sudoku(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = read_options(options, ("grid",))
+        options = read_options(options, {"grid": "a text"})
         if "grid" in options:
             self._given, self._solution = parse_grid(self.shape, options["grid"])
         else:

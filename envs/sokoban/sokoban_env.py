@@ -110,7 +110,7 @@ class Sokoban(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = read_options(options, ("room",), ("boxes_on_target",))
+        options = read_options(options, {"room": "a text"}, {"boxes_on_target": "a whole number"})
         if "room" in options:
             level = levels.parse(options["room"])
         else:

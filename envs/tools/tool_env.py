@@ -142,7 +142,7 @@ class ToolEnv(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = read_options(options, ("question", "answer"))
+        options = read_options(options, {"question": "a text", "answer": "anything"})
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         if "question" in options:

@@ -121,7 +121,7 @@ class WebShop(TextEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        options = read_options(options, ("goal",))
+        options = read_options(options, {"goal": "a whole number"})
         if seed is None:
             seed = int(self.np_random.integers(2**62))
         self.prepare()
