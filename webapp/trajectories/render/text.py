@@ -22,6 +22,8 @@ ALIKE = str.maketrans({"−": "-", "–": "-", "—": "-", "•": "·", "\t": " 
 PLAIN = str.maketrans({"×": "x", "→": "->", "←": "<-", "≤": "<=", "≥": ">=", "½": "1/2", "¼": "1/4", "ß": "ss"})
 MAX_PIECE = 300
 """Maximum number of characters of a line: more never fit, and measuring them takes time."""
+DOUBT = 0.25
+"""Share of the room by which the sum of the words of a line may be wrong: they may have another font than the line."""
 _MISSING = "\uffff"
 _ELLIPSIS = "…"
 
@@ -114,14 +116,17 @@ def fitted(text: str, size: int, room: float) -> str:
 def wrapped(text: str, size: int, room: float, lines: int) -> list[str]:
     """Return the text in at most `lines` lines; truncated text ends with an ellipsis."""
     wrapped_lines: list[str] = []
+    space = _word_width(" ", size)
     for paragraph in text[: lines * MAX_PIECE].strip().splitlines():
-        line = ""
+        line, used = "", 0.0
         for word in paragraph.split():
             for piece in _pieces(word, size, room):
+                wide = _word_width(piece, size)
                 longer = f"{line} {piece}" if line else piece
-                if line and width(longer, size) > room:
+                used += space + wide if line else wide
+                if line and _exceeds(longer, size, room, used):
                     wrapped_lines.append(line)
-                    longer = piece
+                    longer, used = piece, wide
                 line = longer
                 if len(wrapped_lines) >= lines:
                     return _cut(wrapped_lines, size, room, lines)
@@ -132,12 +137,24 @@ def wrapped(text: str, size: int, room: float, lines: int) -> list[str]:
     return wrapped_lines if len(wrapped_lines) <= lines else _cut(wrapped_lines, size, room, lines)
 
 
+def _exceeds(line: str, size: int, room: float, sum_of_words: float) -> bool:
+    """Return True if the line is too wide. It is measured only if the sum of its words leaves a doubt."""
+    if abs(sum_of_words - room) > DOUBT * room:
+        return sum_of_words > room
+    return width(line, size) > room
+
+
+@lru_cache(maxsize=8192)
+def _word_width(word: str, size: int) -> float:
+    return width(word, size)
+
+
 def _pieces(word: str, size: int, room: float) -> Iterator[str]:
     """Yield a word, split if it is longer than a line; pieces are measured lazily."""
     start = 0
     while start < len(word):
         end, longer = start + 1, min(len(word), start + MAX_PIECE)
-        if width(word[start:longer], size) <= room:
+        if _word_width(word[start:longer], size) <= room:
             end = longer
         while end < longer:  # the longest beginning that fits, at least one character
             middle = (end + longer + 1) // 2
