@@ -21,6 +21,10 @@ from echoscope.recording.task_seed import task_seed
 
 SUCCESS_FIELDS = ("success", "is_success", "correct", "is_correct", "solved", "passed", "acc", "accuracy")
 REWARD_FIELDS = ("reward", "score", "total_reward")
+_UNKNOWN_SPLIT = (
+    "the split {name} is neither a training nor an evaluation by its name: its attempts count as {split}. Pass --split "
+    "train or --split eval to decide."
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Attempt:
         reward: None if the file has none.
         success: None if the file does not state it. The reward then decides; without a reward it is unknown.
         terms: parts of the reward by name.
+        unknown_split: the split that the file states, if it is neither a training nor an evaluation by its name.
         extra: all other fields, unchanged.
     """
 
@@ -48,6 +53,7 @@ class Attempt:
     tokens: int = 0
     truncated: bool = False
     error: str = ""
+    unknown_split: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -133,6 +139,9 @@ def _record_group(run: Recorder, members: list[Attempt], success_at: SuccessAt, 
     )
     for attempt, trajectory in zip(members, trajectories, strict=True):
         notes.where = attempt.record.where
+        if attempt.unknown_split:
+            name = f"{attempt.unknown_split!r:.100}"
+            notes.once(f"split {name}", _UNKNOWN_SPLIT.format(name=name, split=attempt.split))
         turns = attempt.conversation.turns
         for number, turn in enumerate(turns):
             last = number == len(turns) - 1

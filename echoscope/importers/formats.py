@@ -192,7 +192,9 @@ def _attempt(
     terms: Mapping[str, float] | None = None,
 ) -> Attempt:
     fields = record.fields
-    split = options.split or split_stated(str(fields.get("split") or "")) or detect_split(record.file)
+    stated = str(fields.get("split") or "")
+    known = options.split or split_stated(stated)
+    split = known or detect_split(record.file)
     named = options.environment or _name_in(fields)
     key = next((f"{fields[name]}" for name in GROUP_FIELDS if fields.get(name) is not None), "")
     iteration = read_iteration(record, "iteration", "step", "global_step", default=_iteration_of_file(record.file))
@@ -216,6 +218,7 @@ def _attempt(
         tokens=tokens or int(read_number(record, "tokens", fields.get("tokens")) or 0),
         truncated=truncated or fields.get("truncated") is True,
         error=error,
+        unknown_split="" if known else stated,
         extra={name: value for name, value in fields.items() if name not in read and value is not None},
     )
 

@@ -103,6 +103,14 @@ def test_parts_of_test_sets_are_evaluations_in_a_field(name: str, tmp_path: Path
     assert group.split == "eval"
 
 
+def test_a_split_of_another_name_is_in_the_summary(tmp_path: Path) -> None:
+    events = imported(tmp_path, lines(*[CHAT | {"split": "challenge"}] * 2))
+    (note,) = (note for note in events["notes"] if "split" in note)
+    assert "the split 'challenge' is neither a training nor an evaluation by its name" in note
+    assert "count as train" in note
+    assert "--split eval" in note
+
+
 ENCODINGS: dict[str, Callable[[str], bytes]] = {
     "rollouts.jsonl": str.encode,
     "with a byte order mark.jsonl": lambda text: text.encode("utf-8-sig"),
