@@ -49,6 +49,8 @@ from trainer.config.rollout import RolloutConfig as RolloutConfig
 
 LEARNING_BY_SAMPLING = 1.3
 """Ratio of the time of an update's pass to the time of sampling the same tokens, for 135 to 500 million parameters."""
+START_SECONDS = 8.0
+"""Time of a trainer before its first token: imports and the policy, on two idle cores. Most of a short run."""
 TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio", "opentelemetry"]
 
 

@@ -11,6 +11,7 @@ from trainer.studies.study import (
     SUCCESS,
     THOUGHT,
     TRAP,
+    TRUE_CLAIMS,
     Arm,
     Changes,
     Finding,
@@ -31,6 +32,11 @@ _KEEP_25: Changes = {"algorithm.group_filter": "std", "algorithm.group_filter_ke
 _REWIND: Changes = {
     "echo_trap.action": "rewind",
     "echo_trap.rewind_changes": {name: str(value) for name, value in _KEEP_25.items()},
+}
+_SHAPED: Changes = {
+    "algorithm.estimator": "mt_grpo",
+    "algorithm.turn_gamma": 1.0,
+    "rewards.terms": {"progress": 1.0},
 }
 _UNSEEN, _EXCHANGED = "BanditTest", "BanditTest:low_name=Trader:high_name=Librarian"
 
@@ -293,14 +299,40 @@ _ALL = (
             ),
             Arm("gigpo", "GiGPO", "starpo", {"algorithm.estimator": "gigpo"}),
             Arm("mt-grpo", "MT-GRPO", "starpo", {"algorithm.estimator": "mt_grpo"}),
+            Arm("shaped", "MT-GRPO, shaped by the solver", "starpo", _SHAPED),
             Arm("ppo", "PPO", "starpo", _PPO),
             Arm("turn-gae", "PPO over turns", "starpo", {"algorithm.estimator": "turn_gae"}),
         ),
         (
             Finding("GiGPO ends higher than StarPO", "higher", "gigpo", "starpo"),
             Finding("MT-GRPO ends higher than StarPO", "higher", "mt-grpo", "starpo"),
+            Finding("Shaping by the solver's values ends higher than MT-GRPO without", "higher", "shaped", "mt-grpo"),
             Finding("PPO over turns ends higher than PPO", "higher", "turn-gae", "ppo"),
         ),
+        seeds=_seeds(paper=5),
+    ),
+    Study(
+        "true-thoughts",
+        "A reward for true thoughts",
+        "Do thoughts stay true where only the outcome is rewarded? Does a reward for true positions keep them true, "
+        "and what does it cost?",
+        ("sokoban",),
+        (
+            Arm("outcome", "outcome", "starpo_s"),
+            Arm("facts", "outcome and true positions", "starpo_s", {"rewards.terms": {"facts_true": 0.1}}),
+        ),
+        (
+            Finding("Claims become false under the reward of the outcome", "falls", "outcome", metric=TRUE_CLAIMS),
+            Finding(
+                "A reward for true positions keeps more claims true",
+                "metric_higher",
+                "facts",
+                "outcome",
+                metric=TRUE_CLAIMS,
+            ),
+            Finding("It costs no success", "not_lower", "facts", "outcome"),
+        ),
+        curves=(SUCCESS, TRUE_CLAIMS),
         seeds=_seeds(paper=5),
     ),
     Study(

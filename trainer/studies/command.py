@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from trainer.config.run import RunConfig
+from trainer.config.run import START_SECONDS, RunConfig
 from trainer.studies import cell_journal, grid, page
 from trainer.studies.catalogue import STUDIES, label
 from trainer.studies.cell_settings import configuration
@@ -23,8 +23,7 @@ from trainer.studies.study import SCALES, Scale, Study
 from trainer.studies.tables import table
 
 RECORD = "study.json"
-SMOKE_SECONDS = 1.0  # duration of a cell: two tiny iterations
-_START_SECONDS = 8.0
+SMOKE_SECONDS = START_SECONDS + 1.0  # two tiny iterations
 _SECONDS: Mapping[str, tuple[float, float, float]] = {
     "Sokoban": (6.9, 9.4, 9.0),
     "FrozenLake": (3.5, 10.4, 7.6),
@@ -65,7 +64,7 @@ def estimate(config: RunConfig, scale: Scale) -> float | None:
     evaluations = 2 + (config.iterations - 1) // evaluation.every if evaluation.every else 2
     evaluations *= 1 + len(evaluation.suites)
     return (
-        _START_SECONDS + iterations + evaluations * evaluation.prompts * evaluation.samples_per_prompt / 256 * evaluate
+        START_SECONDS + iterations + evaluations * evaluation.prompts * evaluation.samples_per_prompt / 256 * evaluate
     )
 
 

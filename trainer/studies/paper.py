@@ -79,6 +79,7 @@ REPORTED: dict[str, tuple[Reported, ...]] = {
         Reported("final success", "the same", "", "lora"),
     ),
     "turn-credit": (),
+    "true-thoughts": (),
     "echo-trap": (
         Reported("collapse of GRPO", "iteration 20", "bandit", "starpo", "grpo"),
         Reported("StarPO-S against StarPO", "collapses later, ends higher", "", "starpo_s"),

@@ -14,7 +14,7 @@ Changes = Mapping[str, Any]
 
 REWARD, SUCCESS, SPREAD = "reward/mean", "success/rate", "reward/in_group_std"
 ENTROPY, GRADIENT, THOUGHT = "entropy/mean", "policy/grad_norm", "length/think"
-FIRST_THOUGHTS = "diversity/thoughts_in_group"
+FIRST_THOUGHTS, TRUE_CLAIMS = "diversity/thoughts_in_group", "claims/true_share"
 TRAP = (SUCCESS, SPREAD, ENTROPY, GRADIENT)
 """Metrics in which the paper shows a collapse."""
 
@@ -36,7 +36,14 @@ class Arm:
 
 
 Claim = Literal[
-    "higher", "higher_in_strata", "collapses_later", "less_update_time", "less_memory", "not_lower", "falls"
+    "higher",
+    "higher_in_strata",
+    "metric_higher",
+    "collapses_later",
+    "less_update_time",
+    "less_memory",
+    "not_lower",
+    "falls",
 ]
 Stratum = tuple[tuple[str, ...], tuple[str, ...]]
 """Arms, and the arms that they are compared with: equal but for what a contrast is about."""

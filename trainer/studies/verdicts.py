@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
+from trainer.metrics.registry import get_spec
 from trainer.studies import significance
 from trainer.studies.outcomes import WINDOW, EvaluationResult, Outcome
 from trainer.studies.significance import LEVEL, MIN_SEEDS, NOTHING_SHARED, Difference, Shared, Survival
@@ -302,7 +303,7 @@ def _falls(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Eviden
             pairs.append((fmean(values[:window]), fmean(values[-window:])))
     if not pairs:
         return Evidence("too few iterations")
-    figures = "{:.1f} → {:.1f}".format(*map(fmean, zip(*pairs, strict=True)))
+    figures = " → ".join(_metric_text(finding.metric, fmean(values)) for values in zip(*pairs, strict=True))
     if reason := _too_few(pairs):
         return Evidence(f"{figures}; {reason}")
     changes = [last - first for first, last in pairs]
@@ -315,6 +316,28 @@ def _falls(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Eviden
     )
 
 
+def _metric_higher(finding: Finding, arm: list[Outcome], other: list[Outcome]) -> Evidence:
+    """Compare the mean of a metric over the last five iterations of each seed."""
+    sides = [[value for o in side if (value := o.last(finding.metric)) is not None] for side in (arm, other)]
+    if not all(sides):
+        return Evidence("not measured")
+    figures = " against ".join(_metric_text(finding.metric, fmean(values)) for values in sides)
+    if reason := _too_few(*sides):
+        return Evidence(f"{figures}; {reason}")
+    difference = significance.welch(significance.estimate(sides[0]), significance.estimate(sides[1]))
+    spread = math.sqrt(fmean(stdev(values) ** 2 for values in sides))
+    return Evidence(
+        f"{figures}, difference {_interval(difference)}",
+        difference.p,
+        supports=difference.value > 0,
+        needed=_needed(difference.value, spread, 2),
+    )
+
+
+def _metric_text(metric: str, value: float) -> str:
+    return f"{100 * value:.1f}%" if get_spec(metric).unit == "share" else f"{value:.1f}"
+
+
 def _interval(difference: Difference) -> str:
     return f"{signed(difference.value, 2)} ({signed(difference.low, 2)} to {signed(difference.high, 2)})"
 
@@ -322,6 +345,7 @@ def _interval(difference: Difference) -> str:
 _CLAIMS: dict[str, Callable[[Finding, list[Outcome], list[Outcome]], Evidence]] = {
     "higher": _higher,
     "higher_in_strata": _higher_in_strata,
+    "metric_higher": _metric_higher,
     "not_lower": _not_lower,
     "collapses_later": _collapses_later,
     "less_update_time": _less_time,

@@ -203,6 +203,21 @@ def test_a_tiny_wandering_change_is_no_fall():
     assert word("falls", *runs, metric="length/think") == UNSETTLED
 
 
+def test_a_metric_is_compared_at_the_end_of_the_runs():
+    def claims(arm, seed, *shares):
+        return outcome(arm, seed, curves={"claims/true_share": dict(enumerate(shares, start=1))})
+
+    runs = [claims("a", n, 0.1, *[0.9 + n / 100] * 5) for n in THREE] + [
+        claims("b", n, 0.9, *[0.6 + n / 100] * 5) for n in THREE
+    ]
+    verdict = verdict_on("metric_higher", *runs, metric="claims/true_share")
+    assert verdict.word == "yes"
+    assert verdict.figures.startswith("91.0% against 61.0%, difference +0.30 ")
+    assert word("metric_higher", *swapped(runs), metric="claims/true_share") == "the opposite"
+    assert verdict_on("metric_higher", *runs, metric="length/think").figures == "not measured"
+    assert word("metric_higher", *runs[:2], *runs[3:], metric="claims/true_share") == UNSETTLED
+
+
 def test_many_claims_of_a_page_are_corrected_together():
     close = [outcome("a", n, 0.75 + n / 100) for n in THREE] + [outcome("b", n, 0.56 + n / 100) for n in THREE]
     alone = verdict_on("higher", *close)
@@ -234,6 +249,9 @@ def alike(study, seeds, random):
                 made = outcome(arm.name, seed, 0.0, curve, environment, megabytes=float(random.lognormal(7, 0.1)))
                 made.curves["time/update"] = {1: float(random.lognormal(4, 0.1))}
                 made.curves["length/think"] = dict(enumerate(20 + random.standard_normal(40).cumsum(), start=1))
+                made.curves["claims/true_share"] = {
+                    at: 0.8 + drift / 100 for at, drift in enumerate(random.standard_normal(40).cumsum(), start=1)
+                }
                 for suite in ("Sokoban", *study.get_suites(environment)):
                     played = random.uniform(size=64) < puzzles + random.normal(0, 0.05)
                     known = tuple(map(float, played)) if environment != "frozen_lake" else ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from trainer.config.run import LEARNING_BY_SAMPLING, POCKET, RunConfig
+from trainer.config.run import LEARNING_BY_SAMPLING, POCKET, START_SECONDS, RunConfig
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes, parts_as_text
 from webapp.core import formatting
@@ -29,8 +29,6 @@ small model wait for kernel calls, the environment and memory.
 
 On CPUs from the pocket policy and SmolLM2-135M, on GPUs for the shapes of Qwen2.5-0.5B and 1.5B (docs/performance.md).
 """
-START_SECONDS = 8
-"""Time of a trainer before its first token: imports and the policy, on two idle cores. Most of a short run."""
 GIB = 2**30
 HOSTED_TRAINER_BYTES = GIB
 """Memory of a trainer that uses a hosted model."""

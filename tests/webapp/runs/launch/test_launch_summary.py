@@ -18,7 +18,7 @@ from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, assert_private, who
 from tests.webapp.pages.runs.test_launch_views import fields_of
 from trainer.config.files import load_preset, with_values
-from trainer.config.run import LEARNING_BY_SAMPLING, RunConfig
+from trainer.config.run import LEARNING_BY_SAMPLING, START_SECONDS, RunConfig
 from trainer.evaluation.suite_runner import is_due
 from trainer.memory import estimate
 from trainer.memory.advice import gigabytes
@@ -272,7 +272,7 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     assert figure.title == "Time on CPU, 1 thread"
     limits = [each.rollout.max_turns * each.rollout.max_response_tokens for each in (training, evaluation)]
     length = 30 * limits[0] / limits[1]  # the same share of the limit
-    seconds = estimates.START_SECONDS + trajectories * length * (1 + LEARNING_BY_SAMPLING) / 40
+    seconds = START_SECONDS + trajectories * length * (1 + LEARNING_BY_SAMPLING) / 40
     bounds = [formatting.duration(seconds * factor) for factor in (1, 1 / 1.5, 1.5)]
     assert figure.value == "about {} ({} to {})".format(*bounds), "no update was recorded: hence the range"
     assert figure.how == "Median of 1 recorded run: 40 tokens/s sampled, 31 tokens/s learned."
@@ -280,7 +280,7 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     MetricPoint.objects.create(run=run, name="time/update", iteration=0, value=60.0, tokens=1200, seconds=90)
     assert "20 tokens/s learned" in estimates.figures(people.owner, training)[1].how
     assert expected_seconds(people.owner, training) == pytest.approx(
-        estimates.START_SECONDS + trajectories * length * (1 / 40 + 1 / 20)
+        START_SECONDS + trajectories * length * (1 / 40 + 1 / 20)
     )
 
     other = training.model_copy(update={"policy": training.policy.model_copy(update={"model": large})})
@@ -289,7 +289,7 @@ def test_an_evaluation_times_training_of_its_model_and_of_other_sizes(people: Pe
     figure = estimates.figures(people.owner, other)[1]
     assert figure.how.startswith("1 recorded run of a model with 134.5 million parameters, scaled to the size of this")
     slower = (shape.parameters + 3e6) / (134_515_008 + 3e6)
-    expected = estimates.START_SECONDS + slower * trajectories * length * (1 / 40 + 1 / 20)
+    expected = START_SECONDS + slower * trajectories * length * (1 / 40 + 1 / 20)
     assert expected_seconds(people.owner, other) == pytest.approx(expected)
     imitation = training.model_copy(update={"kind": "sft"})
     assert estimates.figures(people.owner, imitation)[1].value.startswith("about "), "updates were recorded"
