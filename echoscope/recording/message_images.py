@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from echoscope.recording.json_values import MAX_DEPTH
+from echoscope.recording.json_values import as_json
 from echoscope.recording.observation_images import MAX_IMAGES, ImageError, data_uri_bytes, describe
 
 IMAGE_PARTS = {"image_url", "input_image", "image"}
@@ -45,19 +45,21 @@ def with_attachments(value: Any, attachments: Mapping[str, Any]) -> Any:
     return value
 
 
-def without_embedded(value: Any, depth: int = 0) -> Any:
-    """Return fields without the files of embedded images, which would fill lines of the journal.
+def without_embedded(value: Any) -> Any:
+    """Return fields as JSON without the files of embedded images, which would fill lines of the journal.
 
-    Lists and objects in more than MAX_DEPTH others, which no journal can contain, are left out.
+    A value of another program may contain itself, or share its parts: the conversion to JSON limits its size.
     """
+    return _without_embedded(as_json(value))
+
+
+def _without_embedded(value: Any) -> Any:
     if isinstance(value, str):
         return f"[image of {len(value):,} characters]" if value.startswith("data:image/") else value
-    if isinstance(value, list | tuple | Mapping) and depth == MAX_DEPTH:
-        return f"[more than {MAX_DEPTH} levels]"
-    if isinstance(value, list | tuple):
-        return [without_embedded(inner, depth + 1) for inner in value]
-    if isinstance(value, Mapping):
-        return {name: without_embedded(inner, depth + 1) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_embedded(inner) for inner in value]
+    if isinstance(value, dict):
+        return {name: _without_embedded(inner) for name, inner in value.items()}
     return value
 
 
