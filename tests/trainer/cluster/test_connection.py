@@ -29,6 +29,13 @@ def raising(error):
     return init
 
 
+@pytest.fixture(autouse=True)
+def unconnected(monkeypatch):
+    """As in a process without the cluster that other tests of this folder share."""
+    monkeypatch.setattr(connection_module.ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(connection_module.ray, "shutdown", lambda: None)
+
+
 @pytest.fixture
 def listening():
     """The address of something that accepts connections, and answers nothing."""
