@@ -226,6 +226,9 @@ def test_the_command_line_installs_lists_and_removes(
     listed = [json.loads(line) for line in trainer("list", "--json")[1].splitlines()]
     assert [line["name"] for line in listed if line["installed"]] == ["tiny"]
     assert "are free again" in trainer("remove", "tiny")[1]
+    code, output = trainer("import", str(gguf_file))
+    assert (code, "Use it with: --set policy.model=tiny" in output) == (0, True)
+    assert set(json.loads(trainer("remove", "tiny", "--json")[1])) == {"removed", "bytes"}
     code, output = trainer("remove", "tiny", "--json")
     assert code == 1
     assert "no model 'tiny' is installed" in json.loads(output)["error"]

@@ -19,6 +19,7 @@ from tests.trainer.models import tiny_gguf
 from tests.trainer.models.tiny_gguf import Words
 from trainer.config.run import PolicyConfig
 from trainer.models import store
+from trainer.models.conversion import gguf_conversion
 from trainer.models.importing import ImportOptions, import_model
 from trainer.models.store import ModelStoreError
 from trainer.policy.load import load
@@ -266,6 +267,44 @@ def test_shards_are_one_model(llama_file: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(logits(policy.model), logits(model), rtol=1e-4, atol=1e-4)
     with pytest.raises(ModelStoreError, match="shard 2 of 2 is missing"):
         import_model(shards[:1], "half")
+    twice = tmp_path / "again.gguf"
+    twice.write_bytes(shards[0].read_bytes())
+    with pytest.raises(ModelStoreError, match="not two different shards of one model"):
+        import_model([shards[0], twice], "twice")
+
+
+def test_scaled_positions_are_kept(tmp_path: Path) -> None:
+    values = {
+        "llama.rope.scaling.type": "linear",
+        "llama.rope.scaling.factor": 4.0,
+        "llama.rope.scaling.original_context_length": 128,
+    }
+    words = tiny_gguf.smollm2_words(400)
+    target = tmp_path / "scaled.gguf"
+    tiny_gguf.write(target, tiny_gguf.tiny_model("llama", len(words.tokens)), "llama", words, values=values)
+    config = json.loads((import_model([target]).path / "config.json").read_text())
+    scaled = config["rope_parameters"]
+    assert (scaled["rope_type"], scaled["factor"], scaled["original_max_position_embeddings"]) == ("linear", 4.0, 128)
+
+
+def test_a_large_model_is_written_in_several_files(
+    llama_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = import_model([llama_file], "whole")
+    monkeypatch.setattr(gguf_conversion, "_SHARD_BYTES", 40_000)
+    parts = import_model([llama_file], "parts")
+    index = json.loads((parts.path / "model.safetensors.index.json").read_text())
+    assert len(set(index["weight_map"].values())) > 2
+    one, several = (load(model.name, PolicyConfig(device="cpu")).model for model in (whole, parts))
+    torch.testing.assert_close(logits(several), logits(one))
+
+
+UNSUPPORTED: dict[str, tuple[dict[str, str | int | float], list[str]]] = {
+    "experts": ({"llama.expert_count": 4}, []),
+    "rotation": ({"llama.rope.dimension_count": 8}, []),
+    "positions": ({"llama.rope.scaling.type": "su", "llama.rope.scaling.factor": 4.0}, []),
+    "embedding": ({}, ["token_embd.weight"]),
+}
 
 
 def damaged(kind: str, path: Path, tmp_path: Path) -> list[Path]:
@@ -302,6 +341,13 @@ def damaged(kind: str, path: Path, tmp_path: Path) -> list[Path]:
         case "tensor":
             extra = {"blk.0.ffn_gate_inp.weight": np.ones((4, 64), dtype=np.float32)}
             tiny_gguf.write(target, tiny_gguf.tiny_model("llama", 400), "llama", words, extra=extra)
+        case "experts" | "rotation" | "positions" | "embedding":
+            values, omit = UNSUPPORTED[kind]
+            model = tiny_gguf.tiny_model("llama", 400)
+            tiny_gguf.write(target, model, "llama", words, omit=omit, values=values)
+        case "two models":
+            target.write_bytes(path.read_bytes())
+            return [path, target]
         case "absent":
             return [tmp_path / "no-such.gguf"]
     return [target]
@@ -322,6 +368,11 @@ def damaged(kind: str, path: Path, tmp_path: Path) -> list[Path]:
         ("pre-tokenizer", "splits text by 'exotic'"),
         ("tensor", "a tensor 'blk.0.ffn_gate_inp.weight'"),
         ("absent", "there is no file or folder"),
+        ("experts", "mixtures of experts cannot be imported"),
+        ("rotation", "only 8 of 32 elements of a head are rotated"),
+        ("positions", "scales positions by 'su'"),
+        ("embedding", "lacks token_embd.weight"),
+        ("two models", "are separate models: import one at a time"),
     ],
 )
 def test_a_file_that_cannot_be_imported_is_explained_and_leaves_nothing(

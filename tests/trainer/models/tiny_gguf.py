@@ -143,13 +143,15 @@ def write(
     *,
     extra: Mapping[str, np.ndarray] | None = None,
     omit: Sequence[str] = (),
+    values: Mapping[str, str | int | float] | None = None,
 ) -> None:
     """Write a model as GGUF, and give the model the weights that the file contains.
 
     Args:
         quantisation: of matrices; vectors are float32.
         extra: further tensors by llama.cpp's names.
-        omit: keys of the metadata that are left out.
+        omit: keys of the metadata, and tensors, that are left out.
+        values: further metadata, or other values, by llama.cpp's keys.
     """
     writer = gguf.GGUFWriter(path, architecture)
     config = model.config
@@ -167,9 +169,15 @@ def write(
     else:
         writer.add_rope_dimension_count(config.head_dim)
         writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    for key, value in (values or {}).items():
+        writer.kv_data[0].pop(key, None)
+        adders = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}
+        adders[type(value)](key, value)
     if "tokenizer" not in omit:
         _write_words(writer, words, omit)
     for name, array in gguf_tensors(model, architecture).items():
+        if name in omit:
+            continue
         if array.ndim == 1:
             writer.add_tensor(name, array)
             continue
