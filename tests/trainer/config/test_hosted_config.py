@@ -52,6 +52,9 @@ def test_missing_companions_of_a_setting_are_reported() -> None:
     assert "needs prices" in problem(max_cost=1, price_per_million=[0, 0])
     assert "other settings determine it" in problem(extra_body={"messages": []})
     assert "other settings determine it" in problem(extra_body={"tools": []})
+    assert "takes at most" in problem(extra_body={f"field_{number}": 1 for number in range(1000)})
+    assert "bytes as JSON; at most" in problem(extra_body={"text": "x" * 1_000_000})
+    assert "a value that JSON does not have" in problem(extra_body={"odd": {1, 2}})
 
 
 @pytest.mark.parametrize("prices", [[1.0], [1.0, 2.0, 3.0], [-1.0, 1.0], [1.0, 2e6], [1.0, float("nan")]])

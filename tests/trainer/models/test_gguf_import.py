@@ -348,6 +348,26 @@ def damaged(kind: str, path: Path, tmp_path: Path) -> list[Path]:
         case "two models":
             target.write_bytes(path.read_bytes())
             return [path, target]
+        case "no end" | "kind of tokenizer":
+            omit = ["tokenizer.ggml.eos_token_id"] if kind == "no end" else []
+            values = {} if omit else {"tokenizer.ggml.model": "t5"}
+            model = tiny_gguf.tiny_model("llama", 400)
+            tiny_gguf.write(target, model, "llama", words, omit=omit, values=values)
+        case "whole file twice":
+            target = tmp_path / "again" / path.name
+            target.parent.mkdir()
+            target.write_bytes(path.read_bytes())
+            return [path, target]
+        case "damaged archive":
+            (tmp_path / "x.whl").write_bytes(b"PK no archive")
+            return [tmp_path / "x.whl"]
+        case "no weights" | "no configuration":
+            folder = tmp_path / "checkpoint"
+            folder.mkdir()
+            names = ["config.json"] if kind == "no weights" else ["model.safetensors"]
+            for name in names:
+                (folder / name).write_bytes(b"{}")
+            return [folder]
         case "absent":
             return [tmp_path / "no-such.gguf"]
     return [target]
@@ -372,6 +392,12 @@ def damaged(kind: str, path: Path, tmp_path: Path) -> list[Path]:
         ("rotation", "only 8 of 32 elements of a head are rotated"),
         ("positions", "scales positions by 'su'"),
         ("embedding", "lacks token_embd.weight"),
+        ("no end", "no end-of-sequence token"),
+        ("kind of tokenizer", "tokenizer of the kind 't5'"),
+        ("whole file twice", "was given twice"),
+        ("damaged archive", "damaged or cut off"),
+        ("no weights", "no GGUF or safetensors file among what was given"),
+        ("no configuration", "config.json is missing"),
         ("two models", "are separate models: import one at a time"),
     ],
 )

@@ -169,12 +169,13 @@ def write(
     else:
         writer.add_rope_dimension_count(config.head_dim)
         writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    for key, value in (values or {}).items():
-        writer.kv_data[0].pop(key, None)
-        adders = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}
-        adders[type(value)](key, value)
     if "tokenizer" not in omit:
         _write_words(writer, words, omit)
+    for key in (*omit, *(values or {})):
+        writer.kv_data[0].pop(key, None)
+    for key, value in (values or {}).items():
+        adders = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}
+        adders[type(value)](key, value)
     for name, array in gguf_tensors(model, architecture).items():
         if name in omit:
             continue

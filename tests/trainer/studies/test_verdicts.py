@@ -218,6 +218,20 @@ def test_a_metric_is_compared_at_the_end_of_the_runs():
     assert word("metric_higher", *runs[:2], *runs[3:], metric="claims/true_share") == UNSETTLED
 
 
+def test_what_cannot_be_compared_is_said():
+    without = [replace(outcome(arm, n), evaluations={}) for arm in "ab" for n in THREE]
+    assert verdict_on("higher", *without).figures == "no evaluations"
+    assert verdict_on("higher", *without, gain=True).figures == "no evaluations"
+    ends = [outcome(arm, n) for arm in "ab" for n in THREE]
+    assert verdict_on("higher", *ends, gain=True).figures == "no evaluations before training"
+    assert verdict_on("collapses_later").figures == "no runs"
+    assert verdict_on("less_memory").figures == "no runs"
+    assert verdict_on("falls", *ends, metric="length/think").figures == "too few iterations"
+    strata = ((("a",), ("b",)),)
+    few = [outcome("a", 0), outcome("b", 0)]
+    assert "at least 3 are needed" in verdict_on("higher_in_strata", *few, strata=strata).figures
+
+
 def test_many_claims_of_a_page_are_corrected_together():
     close = [outcome("a", n, 0.75 + n / 100) for n in THREE] + [outcome("b", n, 0.56 + n / 100) for n in THREE]
     alone = verdict_on("higher", *close)
