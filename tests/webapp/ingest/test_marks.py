@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from webapp.ingest.marks import do_judge_attempts, do_judge_waiting, waiting
 from webapp.ingest.rebuild import do_rebuild
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
+from webapp.trajectories.mistakes.judge import Mark, find_marks
+from webapp.trajectories.mistakes.values import MarkClass
 from webapp.trajectories.models import Trajectory, Turn
 from webapp.trajectories.serialize import player_data
 
@@ -57,6 +60,20 @@ def test_an_ended_attempt_is_judged_with_the_marks_of_the_player(run: Run, folde
     assert stored == [{name: mark[name] for name in names} for mark in wanted]
     assert {mark["kind"] for mark in stored} >= {"blunder"}
     assert do_judge_waiting() == 0
+
+
+@pytest.mark.parametrize(("kind", "turn"), [("inaccuracy", None), ("mistake", 1), ("blunder", 1)])
+def test_the_first_mistake_is_no_inaccuracy(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, kind: MarkClass, turn: int | None
+) -> None:
+    def find(steps: Any) -> list[Mark]:
+        return [replace(mark, kind=kind) for mark in find_marks(steps)]
+
+    monkeypatch.setattr(marks, "find_marks", find)
+    played = play(run, folder, sokoban(), LOCKED)
+    do_judge_waiting()
+    played.refresh_from_db()
+    assert (played.worst_mark, played.first_mistake_turn) == (WorstMark[kind.upper()], turn)
 
 
 def test_the_comment_on_an_attempt_is_stored_and_found_by_its_words(run: Run, folder: Path) -> None:
