@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from trainer.journal import events as journal
 from webapp.ingest.log_text import lines
 
@@ -18,3 +20,29 @@ def test_a_phase_is_logged_where_it_begins_and_what_follows_its_progress_is_logg
     assert logged[1] == "The disk is nearly full."
     resumed = [text for _, _, text in lines(events, ("rollout", 1), "puzzle", str)]
     assert resumed == logged[1:], "it began in an earlier batch of events"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "after", "text"),
+    [
+        (1, 0, "Attempt 1 started on CPU."),
+        (2, 0, "Attempt 2 started on CPU, from the beginning."),
+        (2, 8, "Attempt 2 started on CPU, continues after 8."),
+        (2, -3, "Attempt 2 started on CPU, continues after -3."),
+        (1, -3, "Attempt 1 started on CPU."),
+    ],
+)
+def test_an_attempt_says_where_it_begins(attempt: int, after: int, text: str) -> None:
+    started = journal.RunStarted(
+        attempt=attempt,
+        from_iteration=after,
+        iterations=9,
+        title="",
+        config={},
+        device="CPU",
+        parameters=1,
+        versions={},
+    )
+    assert [line for _, _, line in lines([started], ("", 0), "puzzle", lambda iteration: f"after {iteration}")] == [
+        text
+    ]
