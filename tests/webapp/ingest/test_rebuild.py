@@ -110,7 +110,7 @@ def test_permalinks_shares_and_stars_survive(run: Run, folder: Path, whole: byte
     link = do_share_trajectory(early, run.author)
     lost_link = do_share_trajectory(late, run.author)
     do_star(starred, run.author)
-    turns = late.turns.count()
+    turns, played = late.turns.count(), list(early.turns.values_list("number", flat=True))
     lines = whole.splitlines(keepends=True)
     (folder / JOURNAL_FILE).write_bytes(b"".join(lines[: len(lines) // 2]))
     do_rebuild(run, folder)
@@ -119,6 +119,7 @@ def test_permalinks_shares_and_stars_survive(run: Run, folder: Path, whole: byte
     assert kept == {key: slugs[key] for key in kept}
     link.refresh_from_db()
     assert link.trajectory_id == early.pk
+    assert list(early.turns.values_list("number", flat=True)) == played, "read again, not added"
     lost_link.refresh_from_db()
     late.refresh_from_db()
     assert late.superseded, "its events are gone, its share still shows it"
