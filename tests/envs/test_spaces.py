@@ -1,8 +1,8 @@
-"""The space of any text, for environments whose actions have no names."""
+"""Spaces of actions: names, or any text."""
 
 import pytest
 
-from envs.spaces import AnyText
+from envs.spaces import ActionNames, AnyText
 
 
 def test_the_text_space_contains_any_text_and_nothing_else():
@@ -19,6 +19,17 @@ def test_text_space_samples_are_short_printable_and_seeded():
     assert {len(text) for text in drawn[0]} == set(range(21))
 
 
-def test_masks_are_refused():
+@pytest.mark.parametrize("space", [AnyText(), ActionNames(["Up"])])
+def test_masks_are_refused(space):
     with pytest.raises(ValueError, match="neither a mask nor probabilities"):
-        AnyText().sample(mask=[1])
+        space.sample(mask=[1])
+
+
+def test_names_are_found_in_any_case_and_sampled_as_written():
+    space = ActionNames(["Up", "Down"], seed=1)
+    assert {space.sample() for _ in range(40)} == {"Up", "Down"}
+    assert all(name in space for name in ("Up", " down ", "DOWN"))
+    assert "Left" not in space
+    assert space == ActionNames(["Up", "Down"]) != ActionNames(["Down", "Up"])
+    assert not space.is_np_flattenable
+    assert (repr(space), repr(AnyText())) == ("ActionNames(Up, Down)", "AnyText()")
