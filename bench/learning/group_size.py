@@ -3,7 +3,7 @@
     python -m bench.learning.group_size
 
 Prints the tables of docs/echo-trap.md: the expected change of the logit of the better arm per trajectory, Σ A (a − p),
-averaged over simulated batches of 128 trajectories, with the estimator and the filter that training uses.
+averaged over simulated batches of 128 trajectories, with the estimator that training uses.
 """
 
 from __future__ import annotations

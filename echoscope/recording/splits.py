@@ -26,6 +26,6 @@ def split_named(name: str) -> Split | None:
 
 
 def split_stated(name: str) -> Split | None:
-    """Return the split of a name in a field that states splits: those of `split_named`, and parts of test sets."""
+    """Return the split of a name in a field that states splits, where parts of test sets are evaluations, too."""
     split = split_named(name)
     return "eval" if split is None and _STATED_EVALUATION.fullmatch(name.strip().lower()) else split

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -136,7 +137,15 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
 
     Raises:
         JournalError: a line is not an event.
+        ValueError: the compressed file is damaged.
     """
+    try:
+        return _read_metrics(journal)
+    except (EOFError, zlib.error) as error:
+        raise ValueError(f"the compressed journal is damaged or cut off: {error}") from error
+
+
+def _read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapConfig]:
     metrics: dict[int, dict[str, float]] = {}
     config = EchoTrapConfig()
     with gzip.open(journal) if journal.suffix == ".gz" else journal.open("rb") as lines:

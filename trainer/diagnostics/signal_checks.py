@@ -35,8 +35,8 @@ SOMETIMES = 0.25  # from this rate on, no success for a third of a window is no 
 ENTROPY_TIMES, ENTROPY_NATS = 3.0, 0.5  # entropy explodes: times the median, and nats above it
 GRADIENT_TIMES, GRADIENT_NORM = 20.0, 10.0  # the gradient norm explodes: times the median, and minimum
 TEMPLATE = 0.7  # distinct pairs in thoughts fall below this share of their slow average
-ECHO, VARIETY_LOST = 0.8, 0.5  # share of the commonest thought, and what is left of the greatest variety beside it
-INFORMATION_LOST, LEAST_INFORMATION = 0.5, 0.2  # of the most that thoughts have told about the state; nats
+ECHO, VARIETY_LOST = 0.8, 0.5  # share of the commonest thought, and remaining share of the greatest variety
+INFORMATION_LOST, LEAST_INFORMATION = 0.5, 0.2  # remaining share of the highest mutual information, and its least value, nats
 UNTRUE = 0.85  # true claims below this share of their best
 
 

@@ -156,3 +156,7 @@ def test_a_file_that_is_not_a_journal_is_named(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "journal.jsonl").write_text('{"seq":1,"time":0,"type":"metrics"}\n')
     assert main.main(["echo-trap", "backtest", str(tmp_path)]) == 1
     assert "line 1 is not an event" in capsys.readouterr().err
+    packed = (RECORDINGS / "bandit-smollm2.jsonl.gz").read_bytes()
+    (tmp_path / "cut.jsonl.gz").write_bytes(packed[:-50_000])
+    assert main.main(["echo-trap", "backtest", str(tmp_path / "cut.jsonl.gz")]) == 1
+    assert "the compressed journal is damaged or cut off" in capsys.readouterr().err
