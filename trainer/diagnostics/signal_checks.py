@@ -36,7 +36,7 @@ ENTROPY_TIMES, ENTROPY_NATS = 3.0, 0.5  # entropy explodes: times the median, an
 GRADIENT_TIMES, GRADIENT_NORM = 20.0, 10.0  # the gradient norm explodes: times the median, and minimum
 TEMPLATE = 0.7  # distinct pairs in thoughts fall below this share of their slow average
 ECHO, VARIETY_LOST = 0.8, 0.5  # share of the commonest thought, and remaining share of the greatest variety
-INFORMATION_LOST, LEAST_INFORMATION = 0.5, 0.2  # remaining share of the highest mutual information, and its least value, nats
+INFORMATION_LOST, LEAST_INFORMATION = 0.5, 0.2  # share of the highest mutual information that is left; nats
 UNTRUE = 0.85  # true claims below this share of their best
 
 
