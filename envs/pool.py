@@ -17,10 +17,11 @@ Start = tuple[int, int]
 """Seed of the initial state, seed of the dynamics."""
 
 
-def failure_message(error: Exception) -> str:
-    """Return the sentence recorded for a trajectory whose environment failed."""
-    reason = str(error) if isinstance(error, EnvironmentFailure) else f"{type(error).__name__}: {error}"
-    return f"the environment failed: {reason}"
+def as_failure(error: Exception) -> EnvironmentFailure:
+    """Return the failure recorded for a trajectory whose environment raised an error, hung or exited."""
+    if isinstance(error, EnvironmentFailure):
+        return EnvironmentFailure(f"the environment failed: {error}", timed_out=error.timed_out)
+    return EnvironmentFailure(f"the environment failed: {type(error).__name__}: {error}")
 
 
 class EnvironmentPool:

@@ -37,7 +37,14 @@ _HOST_TIMEOUT = 10.0  # for the host itself, which runs no environment code afte
 
 
 class EnvironmentFailure(Exception):
-    """An environment raised, hung or exited. The message says what happened, in one line."""
+    """An environment raised, hung or exited. The message says what happened, in one line.
+
+    timed_out: whether it did not answer within a time limit.
+    """
+
+    def __init__(self, message: str, *, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.timed_out = timed_out
 
 
 class Sandbox:
@@ -60,14 +67,14 @@ class Sandbox:
         self.name, self.settings = name, settings or {}
         self.step_timeout, self.start_timeout = step_timeout, start_timeout
         self._host: _HostProcess | None = None
-        self._start_error: str | None = None
+        self._start_error: EnvironmentFailure | None = None
         self._count = 0
         self._open: weakref.WeakSet[SandboxedEnv] = weakref.WeakSet()
 
     def make(self) -> SandboxedEnv:
         """Make an environment in a separate process. Raises EnvironmentFailure if none can be made."""
         if self._start_error is not None:
-            raise EnvironmentFailure(self._start_error)
+            raise self._start_error
         number = self._count = self._count + 1
         for attempt in range(2):
             host = self._running_host()
@@ -91,7 +98,7 @@ class Sandbox:
             try:
                 self._host = _HostProcess(self)
             except EnvironmentFailure as error:
-                self._start_error = str(error)
+                self._start_error = error
                 raise
         return self._host
 
@@ -134,7 +141,8 @@ class _HostProcess:
             self.close()
             raise EnvironmentFailure(
                 f"{sandbox.name} could not be made within {sandbox.start_timeout:g} s "
-                f"({TIMEOUT_VARIABLES['start_timeout']})"
+                f"({TIMEOUT_VARIABLES['start_timeout']})",
+                timed_out=True,
             ) from None
         except (EOFError, ConnectionError):
             self.control.close()
@@ -264,7 +272,8 @@ class SandboxedEnv(TextEnv):
         except TimeoutError:
             self._disconnect(kill=True)
             seconds = getattr(self._sandbox, limit)
-            raise EnvironmentFailure(f"no answer to {call} within {seconds:g} s ({TIMEOUT_VARIABLES[limit]})") from None
+            message = f"no answer to {call} within {seconds:g} s ({TIMEOUT_VARIABLES[limit]})"
+            raise EnvironmentFailure(message, timed_out=True) from None
         except (EOFError, ConnectionError):
             raise EnvironmentFailure(f"during {call} {_exit_message(self._disconnect(kill=False))}") from None
         if "error" in reply:

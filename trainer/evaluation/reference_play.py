@@ -14,7 +14,7 @@ import numpy as np
 from envs import registry
 from envs.base import TextEnv
 from envs.demonstrators import answer_to_another_question, best_action, get_random_player
-from envs.pool import EnvironmentPool, Start, failure_message
+from envs.pool import EnvironmentPool, Start, as_failure
 from envs.sandbox.client import SandboxedEnv
 from trainer import timeouts
 from trainer.config.run import RunConfig
@@ -85,7 +85,7 @@ def _opened(pool: EnvironmentPool, starts: Sequence[Start]) -> Iterator[TextEnv]
     """Yield the environments after their resets. Raises the first error: other resets would take as long to fail."""
     for env in pool.start(starts):
         if isinstance(env, Exception):
-            raise ReferencePlayError(failure_message(env)) from env
+            raise ReferencePlayError(str(as_failure(env))) from env
         yield env
 
 
@@ -101,7 +101,7 @@ def _attempt(call: Callable[..., Result], *arguments: object) -> Result:
     try:
         return call(*arguments)
     except Exception as error:
-        raise ReferencePlayError(failure_message(error)) from error
+        raise ReferencePlayError(str(as_failure(error))) from error
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from envs.base import CallRecord, TextEnv
-from envs.pool import failure_message
+from envs.pool import as_failure
 from trainer.journal.events import ActionRecord, LostAt
 from trainer.rollout.trajectory import Trajectory
 
@@ -39,7 +39,7 @@ class ActionExecutor:
         try:
             return self._step(text, name, turn, number)
         except Exception as error:  # noqa: BLE001 environments are third-party code; what they raise is recorded
-            self.trajectory.fail(failure_message(error))
+            self.trajectory.fail(as_failure(error))
             return ActionRecord(text=text, status="ignored", name=name)
 
     def _step(self, text: str, name: str, turn: int, number: int) -> ActionRecord:

@@ -9,8 +9,7 @@ from statistics import fmean
 
 from envs import registry
 from envs.base import Board, Hint, TextEnv
-from envs.pool import failure_message
-from envs.sandbox.client import EnvironmentFailure
+from envs.pool import as_failure
 from trainer.algorithms.rewards import is_format_valid
 from trainer.algorithms.thought_rewards import PROGRESS, RewardTermError, TurnContext, score
 from trainer.config.run import RunConfig
@@ -59,7 +58,7 @@ class Episode:
             self._actions = ActionExecutor(env, config.rollout.max_actions, trajectory)
             self.state = self._state_message()
         except Exception as error:
-            raise EnvironmentFailure(failure_message(error)) from error
+            raise as_failure(error) from error
         self.task = opening_message(env.env_spec, self.rollout, config.environment, chat)
         self._next_tokens = chat.opening(self.task + self.state)  # next tokens of the dialogue
         self._window: list[int] | None = None  # the whole next prompt, if it contains only a part of the dialogue
@@ -219,7 +218,7 @@ class Episode:
         try:
             return terms | score(self.rewards.terms, context)
         except RewardTermError as error:
-            self.trajectory.fail(str(error))
+            self.trajectory.fail(error)
             return terms
 
     def _best_chance(self, turns: int) -> float | None:
@@ -247,7 +246,7 @@ class Episode:
         try:
             self.state = self._state_message()
         except Exception as error:  # noqa: BLE001 environments are third-party code; what they raise is recorded
-            self.trajectory.fail(failure_message(error))
+            self.trajectory.fail(as_failure(error))
             return
         self._next_tokens = self._between(self.trajectory.turns[-1], self.state)
         shown_turns = self.rollout.context_turns

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from envs.base import TextBoard, TextEnv
-from envs.pool import EnvironmentPool, Start, failure_message
+from envs.pool import EnvironmentPool, Start, as_failure
 from envs.sandbox.client import EnvironmentFailure
 from trainer import timeouts
 from trainer.config.run import RunConfig
@@ -212,10 +212,10 @@ class RolloutRunner:
             env = next(environments)
             try:
                 if isinstance(env, Exception):
-                    raise EnvironmentFailure(failure_message(env)) from env
+                    raise as_failure(env) from env
                 episodes.append(Episode(env, config, self.chat, trajectory, self.context))
             except EnvironmentFailure as error:
-                trajectory.fail(str(error))
+                trajectory.fail(error)
                 ends.append(trajectory.finished())
                 if isinstance(env, TextEnv):
                     env.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 import torch
 from torch import Tensor
 
+from envs.sandbox.client import EnvironmentFailure
 from trainer.journal.events import LostAt, TrajectoryFinished, Turn
 from trainer.policy.packing.host_transfer import to_device
 
@@ -45,6 +46,7 @@ class Trajectory:
         lost_at: the first action after which success was impossible.
         error: message of the error that ended the episode.
         failed: the environment failed; the trajectory is excluded from metrics and training.
+        timed_out: it failed because it did not answer within a time limit.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Trajectory:
     lost_at: LostAt | None = None
     error: str | None = None
     failed: bool = False
+    timed_out: bool = False
 
     @property
     def ended(self) -> bool:
@@ -85,9 +88,10 @@ class Trajectory:
         """Number of sampled tokens."""
         return sum(self.sampled)
 
-    def fail(self, reason: str) -> None:
+    def fail(self, error: Exception) -> None:
         """End the trajectory because its environment (or a thought reward) failed."""
-        self.end, self.error, self.failed = "truncated", reason, True
+        self.end, self.error, self.failed = "truncated", str(error), True
+        self.timed_out = isinstance(error, EnvironmentFailure) and error.timed_out
 
     def finished(self) -> TrajectoryFinished:
         """Return the closing event."""

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import envs
 from envs.base import EnvSpec, TextEnv
-from envs.pool import EnvironmentPool, failure_message
+from envs.pool import EnvironmentPool, as_failure
 from envs.registry import environment_class
 from envs.sokoban.sokoban_env import Sokoban
 
@@ -95,10 +95,10 @@ def _made(name: str, variant: str) -> EnvironmentSample:
     try:
         (started,) = pool.start([(SAMPLE_SEED, SAMPLE_SEED)])
         if isinstance(started, Exception):
-            return EnvironmentSample(name, problem=failure_message(started), variant=variant)
+            return EnvironmentSample(name, problem=str(as_failure(started)), variant=variant)
         return _sample(name, started, variant)
     except Exception as error:  # noqa: BLE001 third-party code: its error is shown
-        return EnvironmentSample(name, problem=failure_message(error), variant=variant)
+        return EnvironmentSample(name, problem=str(as_failure(error)), variant=variant)
     finally:
         pool.close()
 

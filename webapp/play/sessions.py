@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import envs
 from envs.base import Hint, TextEnv
-from envs.pool import failure_message
+from envs.pool import as_failure
 from envs.registry import environment_class
 from envs.sandbox.client import EnvironmentFailure, Sandbox
 from envs.sokoban.exact import MAX_STATES
@@ -104,7 +104,7 @@ class GameSession:
         except ActionRefused:
             raise
         except Exception as error:  # third-party code: its error is reported
-            raise EnvironmentFailure(failure_message(error)) from error
+            raise as_failure(error) from error
         self.moves.append(move)
         return move
 
@@ -185,7 +185,7 @@ class SessionPool:
         except EnvironmentFailure:
             raise
         except Exception as error:  # third-party code: its error is reported
-            raise EnvironmentFailure(failure_message(error)) from error
+            raise as_failure(error) from error
 
     def _sandboxed(self, start: Start, identity: str) -> TextEnv:
         timeout = COMPILE_SECONDS if environment_class(start.environment).trusted else STEP_SECONDS
