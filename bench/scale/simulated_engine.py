@@ -61,7 +61,7 @@ class SimulatedSampler:
         rngs = [random.Random(f"{number} {row}") for row in range(len(seeds))]
         return SimulatedSession(self, [iter(lambda rng=rng: rng.choice(latencies), None) for rng in rngs])
 
-    def weights_updated(self) -> None:
+    def weights_updated(self, version: int = 0) -> None:
         """Do nothing, as it has no weights."""
 
     def sleep(self) -> None:

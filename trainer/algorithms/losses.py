@@ -88,11 +88,14 @@ class ValueLossInputs:
 class LossOutputs:
     """A (micro-)batch's share of the update batch's loss and metrics; shares add up over the micro-batches.
 
-    `metrics` are detached scalars by their names in the metric registry.
+    Attributes:
+        metrics: detached scalars by their names in the metric registry.
+        teaches: (B,) whether the objective has a gradient at any token of each row; None for other losses.
     """
 
     loss: Tensor
     metrics: dict[str, Tensor] = field(default_factory=dict)
+    teaches: Tensor | None = None
 
 
 def precise(values: Tensor) -> Tensor:
@@ -137,8 +140,8 @@ def policy_loss(
         aggregation: a name of `AGGREGATIONS`.
         objective: a name of `OBJECTIVES`.
     Returns:
-        The loss; its metrics are the share of policy tokens whose gradient each bound cuts off (in cispo: limits), and
-        the k3 estimate of KL(old ‖ new).
+        The loss, and which rows it teaches; its metrics are the share of policy tokens whose gradient each bound cuts
+        off (in cispo: limits), and the k3 estimate of KL(old ‖ new).
     """
     mask, totals = inputs.mask, inputs.totals or LossTotals.of(inputs.mask)
     advantages = only(precise(inputs.advantages.detach()), mask)
@@ -150,15 +153,18 @@ def policy_loss(
     loss = aggregate(found.losses, mask, aggregation, totals, inputs.tokens)
     with torch.no_grad():
         falling, rising = advantages < 0, advantages > 0
-        shares = {
+        cut_off = {
             "policy/clip_fraction_low": falling & (found.ratios < 1 - clip_low),
             "policy/clip_fraction_high": rising & (found.ratios > 1 + clip_high),
-            "policy/kl_to_rollout": log_ratio.exp() - log_ratio - 1,
         }
         if dual_clip is not None and objective == "clip":
-            shares["policy/clip_fraction_dual"] = falling & (found.ratios > dual_clip)
+            cut_off["policy/clip_fraction_dual"] = falling & (found.ratios > dual_clip)
+        shares = cut_off | {"policy/kl_to_rollout": log_ratio.exp() - log_ratio - 1}
         metrics = {name: aggregate(share.float(), mask, "token-mean", totals) for name, share in shares.items()}
-    return LossOutputs(loss, metrics)
+        teaches = (falling | rising) & mask.bool()
+        if objective != "cispo":
+            teaches &= ~torch.stack(list(cut_off.values())).any(dim=0)
+    return LossOutputs(loss, metrics, teaches.any(dim=1))
 
 
 def value_loss(inputs: ValueLossInputs, *, clip: float | None, aggregation: str = "token-mean") -> LossOutputs:

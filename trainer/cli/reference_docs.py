@@ -1,4 +1,4 @@
-"""Generator of docs/settings.md and docs/metrics.md from RunConfig and the table of metrics.
+"""Generator of docs/settings.md, docs/metrics.md and docs/faults.md from RunConfig and the tables of both.
 
 `python -m trainer.cli.reference_docs` rewrites them; a test fails if they are outdated.
 """
@@ -17,11 +17,13 @@ from envs import registry
 from envs.adapters.packages import ADAPTERS
 from trainer.config.files import entry_model
 from trainer.config.run import RunConfig
+from trainer.metrics.fault_causes import CAUSES
 from trainer.metrics.registry import METRICS, TERM_PREFIX, get_spec
 from trainer.metrics.spec import SECTIONS, MetricSpec
 from trainer.timeouts import TIMEOUTS
 
 DOCS = Path(__file__).parents[2] / "docs"
+CAUSES_BEGIN, CAUSES_END = "<!-- causes: written by python -m trainer.cli.reference_docs -->", "<!-- end of causes -->"
 _FAMILIES = (
     f"{TERM_PREFIX}<term>",
     *(f"eval/<suite>/{what}" for what in ("success", "success_low", "success_high")),
@@ -85,9 +87,25 @@ def metrics_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def with_causes() -> str:
+    """Return the text of docs/faults.md with the table of causes; the rest of the page is written by hand."""
+    before, _, rest = (DOCS / "faults.md").read_text(encoding="utf-8").partition(CAUSES_BEGIN)
+    after = rest.partition(CAUSES_END)[2]
+    return f"{before}{CAUSES_BEGIN}\n\n{_causes()}\n\n{CAUSES_END}{after}"
+
+
+def _causes() -> str:
+    rows = [
+        (f"`{name}`", cause.title, cause.rule, cause.help, ", ".join(f"`{other}`" for other in cause.explains))
+        for name, cause in CAUSES.items()
+    ]
+    return _table(("cause", "title", "named from", "what helps", "may explain"), rows)
+
+
 def main() -> None:
-    """Rewrite both pages."""
-    for name, page in (("settings.md", settings_page()), ("metrics.md", metrics_page())):
+    """Rewrite the pages."""
+    pages = {"settings.md": settings_page(), "metrics.md": metrics_page(), "faults.md": with_causes()}
+    for name, page in pages.items():
         (DOCS / name).write_text(page, encoding="utf-8")
 
 

@@ -52,10 +52,11 @@ class LearnerReport:
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """Metrics of an update and the (B, T) advantages of its batch; None if it has none."""
+    """Metrics of an update, and `advantages` and `taught` of its learner."""
 
     metrics: dict[str, float]
     advantages: Tensor | None
+    taught: Tensor | None
 
 
 def find_interface(address: str) -> str:
@@ -179,7 +180,7 @@ class LearnerActor:
         """See `Learner.update`. Only the first rank returns the result."""
         assert isinstance(self.learner, Learner)
         metrics = self.learner.update(batch, iteration)
-        return None if self.rank else UpdateResult(metrics, self.learner.advantages)
+        return None if self.rank else UpdateResult(metrics, self.learner.advantages, self.learner.taught)
 
     def cross_scores(self, *arguments: Any) -> Tensor | None:
         """See `Learner.cross_scores`. Only the first rank returns the result."""

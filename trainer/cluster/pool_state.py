@@ -6,6 +6,7 @@ import time
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from itertools import count
+from statistics import median
 from typing import Any
 
 from trainer.cluster.actor_description import ActorDescription
@@ -115,23 +116,29 @@ class PoolUsage:
         since: start of the measurement, in seconds of the monotonic clock.
         busy: seconds in which actors played, summed over the actors.
         tokens: sampled tokens of finished sessions.
+        actors: seconds and tokens of each actor's finished sessions.
     """
 
     since: float = field(default_factory=time.monotonic)
     busy: float = 0.0
     tokens: int = 0
+    actors: dict[int, tuple[float, int]] = field(default_factory=dict)
 
-    def add(self, report: PlayReport) -> None:
-        """Count a finished session."""
+    def add(self, report: PlayReport, actor: int) -> None:
+        """Count a finished session of an actor, given by any number that identifies it."""
         self.busy += report.seconds
         self.tokens += report.tokens
+        seconds, tokens = self.actors.get(actor, (0.0, 0))
+        self.actors[actor] = seconds + report.seconds, tokens + report.tokens
 
     def metrics(self, actors: int) -> dict[str, float]:
-        """Return the idle share of the actors and the tokens per second of a busy one; empty if nothing was played."""
+        """Return the idle share of the actors, and the speed of busy ones; empty if nothing was played."""
         passed = actors * (time.monotonic() - self.since)
         if not self.busy or not passed:
             return {}
-        return {
+        speeds = sorted(tokens / seconds for seconds, tokens in self.actors.values() if seconds and tokens)
+        slowest = {"cluster/slowest_actor": speeds[0] / median(speeds)} if len(speeds) > 1 else {}
+        return slowest | {
             "cluster/rollout_idle_share": max(0.0, 1 - self.busy / passed),
             "cluster/tokens_per_second": self.tokens / self.busy,
         }

@@ -71,6 +71,7 @@ class RayLearnerGroup:
             check_sharding(config)
         self.config, self.stop = config, stop
         self.advantages: Tensor | None = None
+        self.taught: Tensor | None = None
         self.version = 0
         self._progress: Callable[[UpdateReport], None] | None = None
         self._notify: Callable[[str], None] = lambda message: None
@@ -101,7 +102,8 @@ class RayLearnerGroup:
 
     def update(self, batch: Batch, iteration: int, /) -> dict[str, float]:
         result: UpdateResult = self._on_all_ranks("update", ray.put(batch), iteration)
-        self.advantages, self.version = result.advantages, self.version + 1
+        self.advantages, self.taught = result.advantages, result.taught
+        self.version += 1
         return result.metrics
 
     def cross_scores(

@@ -17,7 +17,6 @@ from trainer.cluster.transfer import PackedWeights, PolicyFiles
 from trainer.config.run import RunConfig
 from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
-from trainer.engines.vllm.vllm_sampler import VllmSampler
 from trainer.journal.events import Event
 from trainer.memory import preflight
 from trainer.policy import lora_adapters
@@ -140,9 +139,7 @@ class RolloutActor:
         if self._pending is None:
             return
         self._pending.unpack().load_into(self.model)
-        self.sampler.weights_updated()
-        if isinstance(self.sampler, TransformersSampler | VllmSampler):
-            self.sampler.version = self._pending.version
+        self.sampler.weights_updated(self._pending.version)
         self._pending = None
 
     def begin(self, request: RolloutRequest, wait: float) -> PlayReport:

@@ -7,6 +7,7 @@ NaN or infinity.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from statistics import stdev
@@ -23,6 +24,8 @@ from trainer.metrics.text import ngrams, template
 from trainer.rollout.trajectory import Trajectory
 
 Z_95 = 1.959963984540054
+GARBLED = ("Cc", "Co", "Cs")
+"""Unicode categories of characters that texts do not have: control characters, private ones, halves of a pair."""
 
 
 TRAJECTORY_METRICS: dict[str, Callable[[Sequence[Trajectory]], float | None]] = {
@@ -47,6 +50,10 @@ TURN_METRICS: dict[str, Callable[[Sequence[Turn]], float | None]] = {
     "entropy/mean": lambda turns: token_entropy(turns),
     "length/response": lambda turns: mean(turn.tokens or 0 for turn in turns),
     "length/truncated_share": lambda turns: mean(turn.truncated for turn in turns),
+    "format/garbled_share": lambda turns: mean(is_garbled(turn.response) for turn in turns),
+    "tools/failed_share": lambda turns: mean(
+        action.call.failed for turn in turns for action in turn.actions if action.call is not None
+    ),
     "actions/effective_rate": lambda turns: mean(
         action.effective for turn in turns for action in turn.actions if action.status == "executed"
     ),
@@ -75,6 +82,11 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 def turn_metrics(turns: Sequence[Turn]) -> dict[str, float]:
     """Compute format, length, entropy and effect of turns; empty for none."""
     return finite({name: compute(turns) for name, compute in TURN_METRICS.items()})
+
+
+def is_garbled(text: str) -> bool:
+    """True if a text has characters that no text of a tokenizer with sound weights has, such as half of a letter."""
+    return any(unicodedata.category(sign) in GARBLED or sign == "\ufffd" for sign in text if sign not in "\n\t\r")
 
 
 def reward_metrics(rewards: Sequence[float], groups: Sequence[int]) -> dict[str, float]:

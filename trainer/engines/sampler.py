@@ -112,8 +112,12 @@ class Sampler(Protocol):
     ) -> SamplingSession:
         """Open a session of `len(seeds)` rows; a row's samples depend only on `seeds[row]`, not on other rows."""
 
-    def weights_updated(self) -> None:
-        """Note that the learner's weights have changed: later sessions use the new ones."""
+    def weights_updated(self, version: int = 0) -> None:
+        """Note that the learner's weights have changed: later sessions use the new ones.
+
+        Args:
+            version: version of the weights, if the owner of the sampler counts versions.
+        """
 
     def sleep(self) -> None:
         """Release the device to the learner as far as the engine can; no session is open."""

@@ -257,6 +257,38 @@ class UpdateSkipped(Event):
     consecutive: int = Field(ge=1, description="Iterations without an update in a row, this one included.")
 
 
+UnusedReason = Literal[
+    "equal_rewards",
+    "resampled",
+    "filtered",
+    "zero_advantage",
+    "clipped",
+    "environment_error",
+    "timeout",
+    "empty",
+    "critic_warmup",
+    "stale",
+    "too_long",
+    "other",
+]
+
+
+class AttemptsUsed(Event):
+    """What an iteration's update learnt from: how many attempts, and why the others taught nothing."""
+
+    type: Literal["attempts_used"] = "attempts_used"
+    iteration: int
+    trained: int = Field(ge=0, description="Attempts that the update learnt from.")
+    unused: dict[UnusedReason, list[str]] = Field(
+        description="Ids of the trajectories that taught nothing, by reason; the update learnt from all others."
+    )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of attempts by training use; they add up to the iteration's attempts."""
+        return {"trained": self.trained, **{reason: len(ids) for reason, ids in self.unused.items() if ids}}
+
+
 class Metrics(Event):
     """Values of one iteration by metric name (see trainer/metrics/table.py), all finite."""
 
@@ -349,6 +381,24 @@ class Alarm(Event):
     evidence: dict[str, float] = Field(default_factory=dict)
 
 
+class Fault(BaseModel):
+    """A fault of the run: of its environments, weights, numbers, texts or machine."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cause: str = Field(max_length=40, description="A key of CAUSES in trainer/metrics/fault_causes.py.")
+    since: int = Field(description="Iteration in which it was first seen.")
+    text: str = Field(description="The evidence in a sentence.")
+
+
+class Faults(Event):
+    """The causes for which the run is sick have changed: all that are present now."""
+
+    type: Literal["faults"] = "faults"
+    iteration: int
+    present: list[Fault] = Field(max_length=50, description="In the order in which they began; empty: none any more.")
+
+
 class Rewound(Event):
     """The run collapsed and returned to an earlier checkpoint; the next run_started supersedes what came after."""
 
@@ -389,12 +439,14 @@ AnyEvent = Annotated[
     | GroupsReplaced
     | GroupsScored
     | UpdateSkipped
+    | AttemptsUsed
     | Metrics
     | Evaluation
     | Generalization
     | CheckpointSaved
     | CheckpointRemoved
     | Alarm
+    | Faults
     | Rewound
     | Notice
     | RunFinished,

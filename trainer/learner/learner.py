@@ -53,6 +53,8 @@ class Learner:
         oom_retry: the size of micro-batches, halved once when the GPU runs out of memory.
         meter: reports the progress of each update.
         advantages: (B, T) of the last update's batch.
+        taught: (B,) rows of the last update's batch from which the policy learnt: in some step the objective had a
+            gradient at some of their tokens.
         version: number of updates by this learner.
     """
 
@@ -83,6 +85,7 @@ class Learner:
         self.meter = UpdateMeter()
         self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry, self.meter)
         self.advantages: Tensor | None = None
+        self.taught: Tensor | None = None
         self.version = 0
 
     @property
@@ -113,14 +116,16 @@ class Learner:
         self.meter.begin(self.scorer.planned_rows(len(batch)) + passes * step_cost * len(batch), passes)
         scores = self.scorer.score_batch(self.planner.plan(batch), metrics)
         self.advantages, tensors = estimate_update(batch, scores, self.config.algorithm, metrics)
-        first = True
+        taught, first = torch.zeros(len(batch)), True
         for steps in plan_passes(batch, self.config, iteration):
             plans = [self.planner.plan(batch.select(rows)) for rows in steps]
             self.meter.begin_pass(plans)
             for plan, rows in zip(plans, steps, strict=True):
                 losses = StepLosses(self.config, plan.batch, tensors.select(rows, batch.mask.shape[1]))
-                self._step(plan, losses, metrics, iteration=iteration, first=first)
+                taught[rows] += self._step(plan, losses, metrics, iteration=iteration, first=first)
                 first = False
+        self.group.all_reduce(taught)
+        self.taught = taught > 0
         self.trainable[POLICY].weights.finish()
         self.version += 1
         return metrics.result()
@@ -134,8 +139,8 @@ class Learner:
 
     def _step(
         self, plan: MicroBatchPlan, losses: StepLosses, metrics: StepMetrics, *, iteration: int, first: bool
-    ) -> None:
-        """Take one optimiser step of policy and critic."""
+    ) -> Tensor:
+        """Take one optimiser step of policy and critic. Returns which rows teach, as `StepGradients.teaches`."""
         batch, trains_policy = plan.batch, self._trains_policy(iteration)
         every = self.config.diagnostics.gradient_terms_every
         if first and trains_policy and self.group.rank == 0 and every and iteration % every == 0:
@@ -151,6 +156,7 @@ class Learner:
         if CRITIC in self.trainable:
             self.trainable[CRITIC].step(self.group, "value/grad_norm", sums)
         metrics.add(sums)
+        return gradients.teaches
 
     def _gradients(self, plan: MicroBatchPlan, losses: StepLosses, iteration: int, tokens: int) -> StepGradients:
         """Compute this process's share of a step's gradients from scratch."""

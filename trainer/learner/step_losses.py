@@ -48,10 +48,17 @@ class PolicyTerms:
 
 @dataclass(frozen=True)
 class StepGradients:
-    """This process's share of a step: metric sums, and (B, T) log-probabilities of the policy, 0 elsewhere."""
+    """This process's share of a step.
+
+    Attributes:
+        sums: sums of metrics.
+        logprobs: (B, T) log-probabilities of the policy, 0 elsewhere.
+        teaches: (B,) whether the objective has a gradient at any token of each row; False in rows of other processes.
+    """
 
     sums: dict[str, float]
     logprobs: Tensor
+    teaches: Tensor
 
 
 class StepLosses:
@@ -111,22 +118,24 @@ class StepLosses:
         self, micro_batches: Iterable[MicroBatch], network: nn.Module | None, critic: Critic | None
     ) -> StepGradients:
         """Accumulate the gradients of policy and critic; None for a model that this step does not train."""
-        computed: list[tuple[Tensor, Tensor]] = []  # indices and log-probabilities of rows
+        computed: list[tuple[Tensor, Tensor, Tensor | None]] = []  # indices of rows, log-probabilities, if they teach
         shares: list[tuple[str, Tensor]] = []  # read after all micro-batches are queued: reading waits for the GPU
         for micro_batch in micro_batches:
             if network is not None:
                 policy = self.policy_terms(network, micro_batch)
-                computed.append((micro_batch.rows, policy.logprobs.detach()))
+                computed.append((micro_batch.rows, policy.logprobs.detach(), policy.outputs.teaches))
                 sum(policy.terms.values()).backward()  # type: ignore[union-attr]
                 shares += _shares("policy/loss", policy.outputs)
             if critic is not None:
                 value = self.value_loss(critic, micro_batch)
                 (self.algorithm.value_coef * value.loss).backward()  # type: ignore[no-untyped-call]
                 shares += _shares("value/loss", value)
-        logprobs = torch.zeros(self.shape)
-        for rows, values in computed:
+        logprobs, taught = torch.zeros(self.shape), torch.zeros(self.shape[0], dtype=torch.bool)
+        for rows, values, teaches in computed:
             logprobs[rows, : values.shape[1]] += values.cpu()
-        return StepGradients(_summed(shares), logprobs)
+            if teaches is not None:
+                taught[rows] |= teaches.cpu()
+        return StepGradients(_summed(shares), logprobs, taught)
 
     def gradient_terms(self, model: PreTrainedModel, micro_batches: Iterable[MicroBatch]) -> dict[str, float]:
         """Compute gradient/*: norms and cosines of the policy's loss terms' gradients; accumulates no gradient."""

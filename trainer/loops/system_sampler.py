@@ -59,6 +59,7 @@ class SystemSampler:
         self._lock = threading.Lock()
         self._lap = _Lap()
         self._latest: dict[str, float] = {}
+        self._clock = time.time() - time.monotonic()
         self._cpu: dict[tuple[int, float], float] = {}
         self._measured_at: float | None = None
         self._gpus_at = -GPU_INTERVAL
@@ -92,7 +93,8 @@ class SystemSampler:
         if self._reserved and "system/gpu_memory_bytes" in self._latest | metrics:
             metrics["system/gpu_reserved_bytes"] = float(self._reserved())
         self._latest |= metrics  # an iteration shorter than the interval repeats the last values
-        return dict(self._latest)
+        before, self._clock = self._clock, time.time() - time.monotonic()
+        return self._latest | {"system/clock_jump_seconds": round(self._clock - before, 2) + 0.0}
 
     def sample(self) -> None:
         """Take one sample."""

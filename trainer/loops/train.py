@@ -10,8 +10,10 @@ from trainer.diagnostics import reasoning
 from trainer.diagnostics.compute import filter_metrics, rollout_metrics, sampling_metrics
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.diagnostics.format_faults import common_fault
+from trainer.diagnostics.run_faults import RunFaults
 from trainer.diagnostics.skipped_updates import skipped_update_notice
 from trainer.journal.events import Alarm, GroupsScored, UpdateSkipped
+from trainer.learner.attempts_used import LearntRows, attempts_used, use_metrics
 from trainer.learner.batch_selection import BatchSelection, select_batch
 from trainer.learner.groups.learner_group import LearnerGroup
 from trainer.loops.session import RunSession
@@ -82,6 +84,10 @@ def _iterate(
 ) -> None:
     """Iterate to the end of the run, or to a collapse from which it rewinds."""
     config, progress, timer, trap = session.config, session.progress, session.timer, checkpointer.trap
+    faults = RunFaults(config.rollout.max_staleness)
+    faults.load_state_dict(progress.faults)
+    if session.attempt > 1 and faults.present:
+        session.journal.write(faults.event(progress.iteration))
     while progress.iteration < config.iterations:
         session.check_stop()
         if progress.skipped_updates >= config.algorithm.stop_after_skipped_updates > 0:
@@ -90,7 +96,7 @@ def _iterate(
         with timer.phase("rollout"):
             trajectories = rollouts.play(iteration)
         metrics = _learn(session, pad_id, learners, rollouts, iteration, trajectories)
-        alarm = _record(session, trap, iteration, trajectories, metrics)
+        alarm = _record(session, trap, faults, iteration, trajectories, metrics)
         collapsed = alarm is not None and alarm.state == "trapped"
         if collapsed and checkpointer.may_rewind():
             if rollouts.ahead:
@@ -128,17 +134,25 @@ def _learn(
         report = session.reporter.watch_update(iteration)
         learners.report_to(rollouts.ahead.pumping(report) if rollouts.ahead else report)
         metrics = _rollout_metrics(session, trajectories, complete, selection, learners)
-        metrics |= staleness(complete, learners.version) if rollouts.ahead else {}
+        stale = staleness(complete, learners.version)
+        metrics |= stale if rollouts.ahead or any(stale.values()) else {}
         metrics |= sampling_metrics(rollouts.rounds, selection.scores) if rollouts.resamples else {}
+        metrics["rollout/repeated_groups"] = rollouts.repeated_share
         if batch is None:
             metrics |= _skip(session, selection, iteration, complete, metrics)
         else:
             metrics |= learners.update(batch, iteration)
             rollouts.update_weights(learners)
     progress.skipped_updates = progress.skipped_updates + 1 if batch is None else 0
-    advantages = None if batch is None else learners.advantages
+    advantages, taught = (None, None) if batch is None else (learners.advantages, learners.taught)
     session.journal.write(*rollouts.recorder.learned(trajectories, selection.kept, batch, advantages))
-    metrics |= rollouts.ahead.pool.usage() if rollouts.ahead else {}
+    learnt = None
+    if batch is not None and advantages is not None and taught is not None:
+        learnt = LearntRows(batch, advantages, taught, iteration > config.optimizer.critic_warmup)
+    used = attempts_used(iteration, trajectories, selection, learnt, rollouts.replaced)
+    session.journal.write(used)
+    metrics |= use_metrics(used)
+    metrics |= rollouts.usage()
     return metrics
 
 
@@ -221,6 +235,7 @@ def _reasoning_metrics(session: RunSession, complete: Sequence[Trajectory], lear
 def _record(
     session: RunSession,
     trap: EchoTrap,
+    faults: RunFaults,
     iteration: int,
     trajectories: Sequence[Trajectory],
     metrics: dict[str, float],
@@ -236,5 +251,8 @@ def _record(
     metrics |= trap.statistics()
     session.progress.echo_trap = trap.state_dict()
     metrics |= session.system.collect()
-    session.journal.write(session.reporter.metrics(metrics), *([alarm] if alarm else []))
+    changed = faults.update(iteration, metrics)
+    session.progress.faults = faults.state_dict()
+    events = (session.reporter.metrics(metrics), alarm, changed)
+    session.journal.write(*(event for event in events if event is not None))
     return alarm

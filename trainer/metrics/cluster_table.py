@@ -40,5 +40,13 @@ AHEAD: tuple[MetricSpec, ...] = (
         "up",
         decimals=0,
     ),
+    spec(
+        "cluster/slowest_actor",
+        "Slowest actor",
+        "throughput",
+        "Speed of the slowest rollout actor relative to the median of all; the others wait for it.",
+        "share",
+        "up",
+    ),
 )
 """The learners' idle time is time/rollout: the wait for the next rollout."""

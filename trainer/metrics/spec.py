@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 Section = Literal[
     "reward",
+    "training use",
     "imitation",
     "policy",
     "critic",

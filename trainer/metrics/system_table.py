@@ -35,6 +35,13 @@ SYSTEM: tuple[MetricSpec, ...] = (
         "bytes",
     ),
     spec(
+        "system/clock_jump_seconds",
+        "Jump of the clock",
+        "system",
+        "Seconds by which the machine's clock was set forwards, or back, since the previous iteration.",
+        "seconds",
+    ),
+    spec(
         "system/gpu_utilization",
         "GPU utilization",
         "system",

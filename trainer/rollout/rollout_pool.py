@@ -23,7 +23,14 @@ Progress = Callable[[int, int], None]
 
 
 class WeightSource(Protocol):
-    """Source of the newest weights: the learners of a run."""
+    """Source of the newest weights: the learners of a run.
+
+    Attributes:
+        version: version of the current weights.
+    """
+
+    @property
+    def version(self) -> int: ...
 
     def weights(self) -> VersionedWeights:
         """Return a copy of the policy's current weights."""
@@ -120,7 +127,7 @@ class LocalRolloutPool:
     def update_weights(self, learners: WeightSource) -> None:
         if self.copy is not None:
             learners.weights().load_into(self.copy)
-        self.runner.sampler.weights_updated()
+        self.runner.sampler.weights_updated(learners.version)
 
     def close(self) -> None:
         self.runner.close()

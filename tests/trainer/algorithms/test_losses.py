@@ -144,6 +144,21 @@ def test_each_clip_bound_stops_the_gradient_on_its_side_only() -> None:
     assert float(found.metrics["policy/clip_fraction_low"]) == 0.25
 
 
+@pytest.mark.parametrize("objective, dual", [("clip", None), ("clip", 3.0), ("gspo", None), ("cispo", None)])
+@given(d=dialogues(rows=6))
+def test_a_row_teaches_where_its_log_probabilities_have_a_gradient(
+    objective: str, dual: float | None, d: Dialogues
+) -> None:
+    logprobs = (0.5 * d.numbers(3)).requires_grad_()
+    advantages = d.numbers(2) * (d.numbers(4)[:, :1] > 0)  # about half of the rows have none
+    inputs = LossInputs(logprobs, d.numbers(1), advantages, d.mask)
+    found = losses.policy_loss(inputs, **CLIPS, dual_clip=dual, objective=objective)
+    found.loss.backward()
+    assert logprobs.grad is not None
+    assert found.teaches is not None
+    assert found.teaches.tolist() == (logprobs.grad != 0).any(dim=1).tolist()
+
+
 def test_a_clipped_ratio_still_learns_back_towards_the_bound() -> None:
     logprobs = tokens(math.log(1.5), math.log(0.5)).requires_grad_()
     found = losses.policy_loss(LossInputs(logprobs, torch.zeros(1, 2), tokens(-1.0, 1.0), torch.ones(1, 2)), **CLIPS)

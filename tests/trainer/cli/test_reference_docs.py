@@ -13,7 +13,12 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.mark.parametrize(
-    ("name", "page"), [("settings.md", reference_docs.settings_page), ("metrics.md", reference_docs.metrics_page)]
+    ("name", "page"),
+    [
+        ("settings.md", reference_docs.settings_page),
+        ("metrics.md", reference_docs.metrics_page),
+        ("faults.md", reference_docs.with_causes),
+    ],
 )
 def test_the_page_in_the_docs_matches_the_generated_one(name: str, page: Callable[[], str]) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == page(), "run: python -m trainer.cli.reference_docs"

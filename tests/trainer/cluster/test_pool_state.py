@@ -58,7 +58,11 @@ def test_usage_is_the_share_of_busy_seconds():
     usage = PoolUsage()
     assert usage.metrics(2) == {}, "nothing was played"
     usage.since -= 10
-    usage.add(PlayReport(seconds=5.0, tokens=100))
+    usage.add(PlayReport(seconds=5.0, tokens=100), 0)
     metrics = usage.metrics(2)
     assert 0.7 < metrics["cluster/rollout_idle_share"] < 0.8
     assert metrics["cluster/tokens_per_second"] == 20
+    assert "cluster/slowest_actor" not in metrics, "it is alone"
+    for actor, tokens in enumerate((100, 400, 100, 20), start=1):
+        usage.add(PlayReport(seconds=5.0, tokens=tokens), actor)
+    assert usage.metrics(5)["cluster/slowest_actor"] == 0.2

@@ -29,7 +29,7 @@ class ScriptedSampler:
         self.resets = [[] for _ in seeds]
         return ScriptedSession(self)
 
-    def weights_updated(self) -> None:
+    def weights_updated(self, version: int = 0) -> None:
         """No-op: a script has no weights."""
 
     def sleep(self) -> None:

@@ -14,6 +14,7 @@ from tests.trainer.loops.test_resume import StopCounter, history, play, same_fil
 from tests.trainer.loops.test_skipped_updates import events, rewards, varied
 from trainer.config.run import RunConfig
 from trainer.journal.events import (
+    AttemptsUsed,
     GroupsReplaced,
     GroupsScored,
     GroupStarted,
@@ -55,6 +56,9 @@ def test_uninformative_groups_are_replaced_until_none_is_missing(pocket_folder, 
     assert len({event.seed for event in started}) == 6
     (scored,) = events(tmp_path, GroupsScored)
     assert {score.group: score.kept for score in scored.groups} == {n: n in (1, 4, 5) for n in range(6)}
+    (used,) = events(tmp_path, AttemptsUsed)
+    assert {reason: {group_of(name) for name in ids} for reason, ids in used.unused.items()} == {"resampled": {0, 2, 3}}
+    assert used.trained == 9
     (metrics,) = events(tmp_path, Metrics)
     assert metrics.values["rollout/sampling_rounds"] == 3
     assert metrics.values["rollout/informative_groups"] == 3

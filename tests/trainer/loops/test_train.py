@@ -136,6 +136,8 @@ def test_a_journal_records_the_run_in_order(finished):
         "trajectory_finished",
         "trajectory_tokens",
         "groups_scored",
+        "attempts_used",
+        "faults",  # an untrained policy never writes a valid answer
         "metrics",
         "evaluation",
         "checkpoint",
@@ -162,6 +164,20 @@ def test_every_trajectory_is_started_played_and_finished_once(finished):
                 closed.append(event.trajectory)
     assert sorted(closed) == sorted(open_)
     assert len(closed) == 3 * config.rollout.trajectories + 3 * config.evaluation.prompts
+
+
+def test_the_training_uses_of_an_iteration_add_up_to_its_attempts(finished):
+    config, folder, _ = finished
+    recorded = events(folder)
+    values = {
+        event.iteration: event.values for event in recorded if "filter/kept_share" in getattr(event, "values", ())
+    }
+    used = [event for event in recorded if event.type == "attempts_used"]
+    assert [event.iteration for event in used] == [1, 2, 3]
+    for event in used:
+        counted = {name: value for name, value in values[event.iteration].items() if name.startswith("attempts/")}
+        assert sum(event.counts.values()) == sum(counted.values()) == config.rollout.trajectories
+        assert counted["attempts/trained"] == event.trained > 0
 
 
 def test_metrics_have_known_names_and_finite_values(finished):

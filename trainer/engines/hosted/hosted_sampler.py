@@ -67,7 +67,7 @@ class HostedSampler:
         """Like `Sampler`; the listener receives nothing, because completions are not streamed."""
         return HostedSession(self, seeds, params)
 
-    def weights_updated(self) -> None:
+    def weights_updated(self, version: int = 0) -> None:
         """No-op: the model is not trained here."""
 
     def sleep(self) -> None:

@@ -38,8 +38,8 @@ class ChunkedSampler:
     ) -> ChunkedSession:
         return ChunkedSession(self, seeds, params, listener)
 
-    def weights_updated(self) -> None:
-        self.sampler.weights_updated()
+    def weights_updated(self, version: int = 0) -> None:
+        self.sampler.weights_updated(version)
 
     def sleep(self) -> None:
         self.sampler.sleep()

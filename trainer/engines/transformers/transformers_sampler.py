@@ -91,8 +91,9 @@ class TransformersSampler:
         """Open a session that runs in one thread."""
         return TransformersSession(self, seeds, params, listener, turns)
 
-    def weights_updated(self) -> None:
-        """No-op: the model is the learner's own."""
+    def weights_updated(self, version: int = 0) -> None:
+        """Note the version: the weights themselves are those of the model, which the learner shares or loads."""
+        self.version = version
 
     def sleep(self) -> None:
         """Free the last session's KV cache if it is large; smaller ones belong to the next session."""

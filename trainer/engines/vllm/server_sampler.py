@@ -38,6 +38,7 @@ class ServerSampler:
             server.connect(policy.context, logprobs_mode(config.rollout))
         self._weights = WeightPush(folder, self.servers)
         self._stale = True
+        self.version = 0
 
     def session(
         self, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None = None
@@ -45,8 +46,8 @@ class ServerSampler:
         self.wake_up()
         return ServerSession(self, seeds, params, listener)
 
-    def weights_updated(self) -> None:
-        self._stale = True
+    def weights_updated(self, version: int = 0) -> None:
+        self._stale, self.version = True, version
 
     def sleep(self) -> None:
         """No-op: the servers have their own devices."""
@@ -74,7 +75,7 @@ class ServerSession:
     def __init__(
         self, sampler: ServerSampler, seeds: Sequence[int], params: SamplingParams, listener: TokenListener | None
     ) -> None:
-        self.sampler, self.listener = sampler, listener
+        self.sampler, self.listener, self.version = sampler, listener, sampler.version
         self.seeds, self.params = list(seeds), params
         self.turn = [0] * len(seeds)
         self.tokens: list[list[int]] = [[] for _ in seeds]  # dialogue so far, by row
@@ -152,4 +153,5 @@ class ServerSession:
         if length is not None:  # the server may report tokens sampled after the text
             ids, logprobs = ids[:length], logprobs[:length]
         ended = length is None and ids[-1] in self.sampler.end_ids
-        return SampledResponse(ids, logprobs, [math.nan] * len(ids), ended=ended, stopped=length is not None)
+        entropies, stopped = [math.nan] * len(ids), length is not None
+        return SampledResponse(ids, logprobs, entropies, ended=ended, stopped=stopped, version=self.version)

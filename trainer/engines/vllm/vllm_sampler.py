@@ -39,8 +39,8 @@ class VllmSampler:
         self.wake_up()
         return VllmSession(self, seeds, params, listener)
 
-    def weights_updated(self) -> None:
-        self._stale = True
+    def weights_updated(self, version: int = 0) -> None:
+        self._stale, self.version = True, version
 
     def sleep(self) -> None:
         """Release memory. Level 1 keeps the base weights for adapters; without them all weights are pushed later."""

@@ -93,6 +93,10 @@ class Imitator:
     def notify_with(self, notify: Callable[[str], None]) -> None:
         self.learner.notify_with(notify)
 
+    @property
+    def version(self) -> int:
+        return self.learner.version
+
     def weights(self) -> VersionedWeights:
         return self.learner.weights()
 

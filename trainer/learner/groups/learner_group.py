@@ -19,6 +19,10 @@ from trainer.rollout.trajectory import Batch
 class TrainedPolicy(Protocol):
     """Weights in training, with the state of their optimisers."""
 
+    @property
+    def version(self) -> int:
+        """Version of the current weights: the number of updates."""
+
     def report_to(self, progress: Callable[[UpdateReport], None] | None = None) -> None:
         """Report the progress of updates from now on; None: no reports."""
 
@@ -51,11 +55,11 @@ class LearnerGroup(TrainedPolicy, Protocol):
 
     Attributes:
         advantages: (B, T) of the last update's batch; None before the first update.
-        version: version of the current weights: the number of updates.
+        taught: (B,) rows of that batch from which the policy learnt; None before the first update.
     """
 
     advantages: Tensor | None
-    version: int
+    taught: Tensor | None
 
     def update(self, batch: Batch, iteration: int, /) -> dict[str, float]:
         """Take all optimiser steps of one iteration. Returns the metrics of the update, without NaN and infinity."""

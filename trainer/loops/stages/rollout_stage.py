@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from trainer.algorithms.group_filter import group_stats
@@ -21,6 +22,9 @@ from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, RolloutRe
 from trainer.rollout.token_recorder import TokenRecorder
 from trainer.rollout.trajectory import Trajectory
 
+RECENT = 8
+"""Earlier iterations whose initial states should not repeat."""
+
 
 def uninformative(plans: Sequence[GroupPlan], trajectories: Iterable[Trajectory]) -> list[GroupPlan]:
     """Return the plans of groups in which all completed trajectories have equal rewards."""
@@ -38,6 +42,9 @@ class RolloutStage:
         ahead: plays later iterations during updates; None: rollouts and updates take turns.
         resamples: whether groups without a signal are replaced (dynamic sampling).
         rounds: number of rounds in the last training iteration.
+        replaced: groups of the last training iteration that were replaced.
+        repeated_share: share of the last training iteration's groups whose initial state was played before, in the
+            iteration or one of the RECENT before it.
     """
 
     def __init__(self, session: RunSession, pool: RolloutPool, chat: ChatFormat) -> None:
@@ -47,6 +54,9 @@ class RolloutStage:
         self.ahead = RolloutsAhead(session, pool) if ahead and isinstance(pool, RolloutsAheadPool) else None
         self.resamples = session.config.algorithm.dynamic_sampling_rounds > 1
         self.rounds = 0
+        self.replaced: set[int] = set()
+        self.repeated_share = 0.0
+        self._recent: deque[set[tuple[int, int]]] = deque(maxlen=RECENT)  # environments and seeds, by iteration
         self._is_first = (
             session.progress.tokens == 0 and session.progress.first_success is None and session.config.kind != "sft"
         ) and not is_pocket(chat.tokenizer)
@@ -65,11 +75,14 @@ class RolloutStage:
         config, shares = self.session.config, get_shares(self.session.config)
         if self.ahead is not None:
             self.rounds, total = 1, config.rollout.trajectories
+            self._note_seeds(train_plans(config, shares, iteration))
             played = self.ahead.take(iteration, self.session.reporter.watch("rollout", iteration, total))
             self._look_at_first(played, [share.config for share in shares])
             return played
+        self.replaced.clear()
         rounds = config.algorithm.dynamic_sampling_rounds
         plans = train_plans(config, shares, iteration)
+        self._note_seeds(plans)
         played = self._play_round(plans, iteration, [])
         self._look_at_first(played, [share.config for share in shares])
         self.rounds = 1
@@ -91,6 +104,7 @@ class RolloutStage:
             self.session.check_stop()
             plans = plan_groups(config, shares, iteration, [plan.environment for plan in replaced], first=groups)
             groups += len(plans)
+            self.replaced.update(missing)
             self.rounds = number
             try:
                 played += self._play_round(plans, iteration, played)
@@ -98,6 +112,13 @@ class RolloutStage:
                 played += error.trajectories
                 break
         return played
+
+    def _note_seeds(self, plans: Sequence[GroupPlan]) -> None:
+        """Measure how many of an iteration's initial states were played before."""
+        seeds = [(plan.environment, plan.seed) for plan in plans]
+        new = set(seeds).difference(*self._recent)
+        self.repeated_share = 1 - len(new) / len(seeds)
+        self._recent.append(set(seeds))
 
     def _play_round(
         self, plans: Sequence[GroupPlan], iteration: int, earlier: Sequence[Trajectory]
@@ -156,6 +177,13 @@ class RolloutStage:
             )
             self.session.warn(message, once="failed environments")
         return [trajectory for trajectory in trajectories if not trajectory.failed]
+
+    def usage(self) -> dict[str, float]:
+        """Return cluster/*: metrics of the actors since the last call; idle shares only if they play during updates."""
+        if self.ahead is not None:
+            return self.ahead.pool.usage()
+        usage = self.pool.usage() if isinstance(self.pool, RolloutsAheadPool) else {}
+        return {name: value for name, value in usage.items() if name == "cluster/slowest_actor"}
 
     def update_weights(self, learners: WeightSource) -> None:
         """Play with the learners' new weights from now on."""

@@ -74,6 +74,8 @@ class RolloutsAhead:
 def staleness(trajectories: Sequence[Trajectory], version: int) -> dict[str, float]:
     """Compute rollout/staleness: age of the sampled tokens' weights in updates, mean and maximum over tokens.
 
+    Without rollouts ahead both are 0, unless weights did not reach a sampler.
+
     Args:
         version: version of the weights before the update that learns from the trajectories.
     """
