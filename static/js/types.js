@@ -121,6 +121,8 @@
 /** @typedef {{group: number, mean: number|null, std: number|null, kept: boolean|null, members: Member[]}} WallGroup */
 /** @typedef {{iteration: number, split: string, groups: WallGroup[]}} Wall */
 
+/** Attempts of an iteration by training use, which add up. @typedef {{iteration: number, counts: Record<string, number>}} TrainingUse */
+
 /** @typedef {{stage: string, pass_number: number, passes: number, groups: number[]}} UpdateProgress */
 
 /**
@@ -149,6 +151,7 @@
  */
 /** @typedef {{state: "healthy"|"watch"|"trapped", message: string, iteration: number}} Alarm */
 /** @typedef {Alarm & {undone: boolean}} PastAlarm */
+/** @typedef {{cause: string, since: number, text: string}} Fault */
 /** @typedef {{number: number, from_iteration: number, to_iteration: number, changes: Record<string, string>}} Rewind */
 /** @typedef {{level: "info"|"warning"|"error", message: string}} Notice */
 
@@ -161,9 +164,11 @@
  * @property {{slug: string, title: string, iterations: number, iteration: number, warmup_steps: number, warmup_share: number, group_size: number, groups: number, environment: string, device: string, started_at: string|null, recorded: boolean}} run
  * @property {Phase|null} phase
  * @property {Wall|null} wall
+ * @property {TrainingUse|null} training_use of the last iteration that had an update, or could have had one
  * @property {Record<string, Array<[number, number]>>} curves
  * @property {Evaluation[]} evaluations
  * @property {Alarm|null} alarm
+ * @property {Fault[]} faults that are present
  * @property {PastAlarm[]} alarms
  * @property {Rewind[]} rewinds
  * @property {Record<string, Array<[number, number, number]>>} evidence sign → iteration, value, limit

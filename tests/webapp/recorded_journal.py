@@ -217,6 +217,9 @@ def _scored(groups: list[list[Player]], number: int) -> Iterator[events.Event]:
     for score, players in zip(scores, groups, strict=True):
         for player in players:
             yield player.tokens((player.total - score.mean) / (score.std + 1e-3) if score.kept else None)
+    kept = [players for score, players in zip(scores, groups, strict=True) if score.kept]
+    dropped = [player.key for players in groups if players not in kept for player in players]
+    yield events.AttemptsUsed(iteration=number, trained=sum(map(len, kept)), unused={"filtered": dropped})
     everyone = [player for players in groups for player in players]
     wave = random.Random(number).random()
     yield events.Metrics(

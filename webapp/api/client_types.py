@@ -104,6 +104,7 @@ DEFAULTS = {
     ("TrajectoryOut", "worst_mark"): "None",
     ("TrajectoryOut", "first_mistake_turn"): "None",
     ("TrajectoryOut", "commentary"): '""',
+    ("TrajectoryOut", "training_use"): '""',
     ("TrajectoryDetail", "marks"): "[]",
     ("TrajectoryDetail", "verdict"): "None",
     ("TrajectoryDetail", "recorded"): "False",

@@ -141,6 +141,7 @@ def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> Tr
         "first_mistake_turn": trajectory.first_mistake_turn,
         "commentary": trajectory.commentary,
         "kept": trajectory.group.kept,
+        "training_use": trajectory.training_use,
         "lost_at": trajectory.lost_at,
         "error": failure_text(trajectory.error, inside=not trajectory.error or is_inside(request, run)),
     }

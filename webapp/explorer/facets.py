@@ -18,6 +18,7 @@ from django.db import connection
 from django.db.models import Case, CharField, F, Max, Min, Q, Value, When
 
 from envs.claims.kinds import CLAIM_KINDS
+from trainer.metrics.training_use import TRAINING_USES
 from webapp.explorer.counts import LIMIT, LIMIT_OF_TEXT, WITH_REWARD, ResultCounts
 from webapp.explorer.trajectory_filters import (
     CLAIM_CONDITIONS,
@@ -36,9 +37,9 @@ MAX_CHOICES = 7
 MAX_BARS = 32
 """Maximum number of bars in the distribution of rewards."""
 SPLITS = {"train": "Training", "eval": "Evaluation"}
-KINDS = "false_claim_kinds"
+KINDS, USE = "false_claim_kinds", "training_use"
 _WITHOUT_FACETS: dict[str, Any] = dict.fromkeys(
-    ("reason", "break_turn", "mark", "claims", KINDS, "split", "environment", "reward_min", "reward_max")
+    ("reason", "break_turn", "mark", "claims", KINDS, USE, "split", "environment", "reward_min", "reward_max")
 )
 
 
@@ -133,6 +134,7 @@ def survey(run: Run, filters: Filters, *, several_environments: bool = False) ->
         _facet("mark", "Worst mark", sums, filters, MARKS),
         _facet("claims", "Claims in thoughts", sums, filters, CLAIMS),
         _facet(KINDS, "False claims about", sums, filters, CLAIM_KINDS),
+        _facet(USE, "Trained on", sums, filters, {use: words.label for use, words in TRAINING_USES.items()}),
         _facet("split", "Split", sums, filters, SPLITS),
         _facet("environment", "Environment", sums, filters, {}),
     ]
@@ -150,6 +152,7 @@ _ACCEPTS = {
     "mark": "mark = %s",
     "claims": "claims = %s",
     KINDS: "false_claim_kinds && %s::varchar[]",
+    USE: "training_use = %s",
     "split": "split = %s",
     "environment": "environment = %s",
     "reward": "inside",
@@ -164,15 +167,17 @@ _MARK_NAMES = " ".join(
 _ENDED = ", ".join(f"'{status.value}'" for status in Trajectory.ENDED)
 _COMBINATIONS = f"""
 WITH combinations AS (
-    SELECT bucket, status, reason, lost_turn + 1 AS break_turn, claims, false_claim_kinds, split, environment, inside,
+    SELECT bucket, status, reason, lost_turn + 1 AS break_turn, claims, false_claim_kinds, training_use, split,
+        environment, inside,
         CASE worst_mark {_MARK_NAMES} ELSE CASE WHEN status IN ({_ENDED}) THEN 'unjudged' ELSE '' END END AS mark,
         count(*) AS number, sum(reward) AS reward, count(reward) AS rewarded
     FROM (
         SELECT *, floor((reward - %s) / %s)::int AS bucket, {{inside}} AS inside
         FROM ({{matching}}) AS matching
-            (status, reason, lost_turn, worst_mark, claims, false_claim_kinds, split, environment, reward)
+            (status, reason, lost_turn, worst_mark, claims, false_claim_kinds, training_use, split, environment, reward)
     ) AS matching
-    GROUP BY bucket, status, reason, lost_turn, worst_mark, claims, false_claim_kinds, split, environment, inside
+    GROUP BY bucket, status, reason, lost_turn, worst_mark, claims, false_claim_kinds, training_use, split, environment,
+        inside
 )
 SELECT grouping({", ".join(_BITS)}), {", ".join(_BITS)}, coalesce(sum(number), 0)::bigint, {{sums}}
 FROM combinations
@@ -203,7 +208,7 @@ def _sums(run: Run, filters: Filters, low: float, step: float, by_environment: b
         of_environment=F("group__environment") if by_environment else Value(""),
         known_reward=known_reward(),
     )
-    columns = ("status", "end_reason", "lost_turn", "worst_mark", "of_claims", KINDS, "split", "of_environment")
+    columns = ("status", "end_reason", "lost_turn", "worst_mark", "of_claims", KINDS, USE, "split", "of_environment")
     try:
         sql, params = matching.values_list(*columns, "known_reward")[: limit + 1].query.sql_with_params()
     except EmptyResultSet:  # the filters contradict each other
@@ -302,7 +307,7 @@ def _facet(name: str, title: str, sums: _Sums, filters: Filters, labels: Mapping
     return Facet(name, title, choices)
 
 
-_IN_ORDER = {"claims": "none", "mark": "unjudged"}
+_IN_ORDER = {"claims": "none", "mark": "unjudged", USE: ""}
 """Facets in the order of their labels, with the choice that is not informative by itself."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from envs.claims.kinds import CLAIM_KINDS
+from trainer.metrics.training_use import TRAINING_USES
 from webapp.trajectories.end_reasons import END_REASONS
 from webapp.trajectories.pagination import SORTS
 
@@ -165,6 +166,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "truth_min": _percent,
     "truth_max": _percent,
     "kept": _yes_or_no,
+    "training_use": _choice(*TRAINING_USES),
     "alarm": _yes_or_no,
     "text": _search_text,
     "starred": _yes_or_no,

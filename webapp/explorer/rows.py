@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from envs.claims.kinds import CLAIM_KINDS
+from trainer.metrics.training_use import TRAINING_USES
 from webapp.core import formatting
 from webapp.explorer.breaks import breaks
 from webapp.explorer.counts import ResultCounts
@@ -277,6 +278,7 @@ _CHOICES: dict[tuple[str, Any], str] = {
 
 _DESCRIBED: dict[str, Callable[[Any], str]] = {
     "reason": lambda reason: END_REASONS[reason],
+    "training_use": lambda use: TRAINING_USES[use].label.lower(),
     "break_turn": "lost at turn {}".format,
     "mistake_turn": "first mistake at turn {}".format,
     "outcome": lambda outcome: OUTCOMES[outcome].removeprefix("Failed: ").lower(),

@@ -48,10 +48,11 @@ class Filters:
     `break_turn` the turn at which it was lost, from 1, `mistake_turn` that of its first mistake or blunder. `mark` is
     one of MARKS. `claims` is one of CLAIMS, over the thoughts of all turns, `false_claim_kinds` are kinds of claims of
     which one was false, and `truth` the share of its claims that are true, in percent. `kept`: kept by the group
-    filter. `alarm`: in an iteration between a watch or trapped alarm and the next healthy state. `text` is PostgreSQL's
-    websearch syntax over thought and answer of a turn, or over the comment on the attempt: words, "a phrase", or,
-    -without. `hide`: columns of the list that are hidden, with spaces. `starred` and `tag` are annotations of the team:
-    remove them for readers outside it (`without_annotations`).
+    filter. `training_use` is one of TRAINING_USES of trainer.metrics.training_use. `alarm`: in an iteration between a
+    watch or trapped alarm and the next healthy state. `text` is PostgreSQL's websearch syntax over thought and answer
+    of a turn, or over the comment on the attempt: words, "a phrase", or, -without. `hide`: columns of the list that are
+    hidden, with spaces. `starred` and `tag` are annotations of the team: remove them for readers outside it
+    (`without_annotations`).
 
     `group` counts from 0. Query strings have it as `group_number`, from 1.
     """
@@ -83,6 +84,7 @@ class Filters:
     truth_min: float | None = None
     truth_max: float | None = None
     kept: bool | None = None
+    training_use: str | None = None
     alarm: bool | None = None
     text: str | None = None
     starred: bool | None = None
@@ -179,6 +181,7 @@ _COLUMNS = {
     "tokens_max": "token_count__lte",
     "reason": "end_reason",
     "kept": "group__kept",
+    "training_use": "training_use",
 }
 """Filters that compare with a column, and its look-up."""
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from trainer.journal import events as journal
+from trainer.metrics.training_use import TRAINED, TRAINING_USES
 from webapp.core import formatting
+from webapp.runs.faults import titles
 from webapp.runs.models import LogLine, Notice, Run
 
 ALARM_LEVELS = {"healthy": "info", "watch": "warning", "trapped": "error"}
@@ -82,6 +84,13 @@ def _line(event: journal.AnyEvent, noun: str, when: Callable[[int], str]) -> tup
         case journal.UpdateSkipped():
             row = f", for {event.consecutive} iterations in a row" if event.consecutive > 1 else ""
             return "info", f"Iteration {event.iteration}: no update, because {SKIP_REASONS[event.reason]}{row}."
+        case journal.AttemptsUsed():
+            return "info", _uses(event)
+        case journal.Faults():
+            words = titles([fault.model_dump() for fault in event.present])
+            if not words:
+                return "info", f"Iteration {event.iteration}: the faults are gone."
+            return "warning", f"Iteration {event.iteration}: the run is sick. {words}."
         case journal.Metrics():
             return "info", _metrics(event, when)
         case journal.Evaluation():
@@ -115,6 +124,14 @@ def _start(event: journal.RunStarted, when: Callable[[int], str]) -> str:
     after = f", continues {when(event.from_iteration)}" if continued else begins
     device = f" on {event.device}" if event.device else ""
     return f"Attempt {event.attempt} started{device}{after}."
+
+
+def _uses(event: journal.AttemptsUsed) -> str:
+    counts = event.counts
+    attempts = formatting.plural(sum(counts.values()), "attempt")
+    rest = [f"{number} {TRAINING_USES[use].label.lower()}" for use, number in counts.items() if use != TRAINED]
+    ends = f"; {', '.join(rest)}" if rest else ""
+    return f"Iteration {event.iteration}: the update learnt from {event.trained} of {attempts}{ends}."
 
 
 def _metrics(event: journal.Metrics, when: Callable[[int], str]) -> str:

@@ -8,17 +8,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model, Q
+from django.db.models import Case, Model, Q, Value, When
 
 from trainer.journal import events as journal
 from trainer.journal import token_arrays
+from trainer.metrics.training_use import TRAINED
 from webapp.annotations.queries import is_annotated
 from webapp.core import ids
 from webapp.core.database import delete_in_chunks, lift_statement_timeout
 from webapp.ingest import log_text
 from webapp.ingest.lines import JournalLine, leave_out
 from webapp.ingest.turn_totals import turn_totals
-from webapp.notifications.run_events import record_alarms, record_evaluation
+from webapp.notifications.run_events import record_alarms, record_evaluation, record_faults
 from webapp.runs.echo_trap import record_rewind
 from webapp.runs.generalization import record_matrix
 from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Run
@@ -43,6 +44,8 @@ WRITTEN = [
     "eta_low_seconds",
     "eta_high_seconds",
     "phase_progress",
+    "faults",
+    "training_use",
     "end_reason",
     "end_message",
     "summary",
@@ -153,6 +156,7 @@ def write(run: Run, lines: Sequence[JournalLine]) -> dict[int, list[str]]:
     _play(run, lines)
     _tokens(run, [event for event in events if isinstance(event, journal.TrajectoryTokens)])
     _score(run, [event for event in events if isinstance(event, journal.GroupsScored)])
+    _use(run, [event for event in events if isinstance(event, journal.AttemptsUsed)])
     _metrics(run, [event for event in events if isinstance(event, journal.Metrics)])
     _alarms(run, [event for event in events if isinstance(event, journal.Alarm)])
     log_text.store(run, events)
@@ -167,9 +171,12 @@ def _start_attempt(run: Run, event: journal.RunStarted) -> None:
         run.resync_seq = event.seq
     run.attempt, run.iteration, run.iterations = event.attempt, event.from_iteration, event.iterations
     run.continued_from = event.from_iteration
+    if run.training_use and run.training_use["iteration"] > event.from_iteration:
+        run.training_use = None
     run.device, run.parameters = event.device[:200], event.parameters
     run.end_reason = run.end_message = ""
     run.summary = {}
+    run.faults = []  # the attempt begins with the faults of its checkpoint
     run.started_at = run.started_at or moment(event.time)
     if run.state == Run.State.STARTING:
         run.state = Run.State.RUNNING
@@ -341,6 +348,17 @@ def _score(run: Run, events: Sequence[journal.GroupsScored]) -> None:
         Group.objects.bulk_update(groups, ["mean", "std", "kept"])
 
 
+def _use(run: Run, events: Sequence[journal.AttemptsUsed]) -> None:
+    for event in events:
+        played = Trajectory.objects.filter(
+            run=run, attempt=run.attempt, iteration=event.iteration, split="train", superseded=False
+        )
+        unused = {reason: ids for reason, ids in event.unused.items() if ids}
+        cases = [When(key__in=ids, then=Value(reason)) for reason, ids in unused.items()]
+        played.update(training_use=Case(*cases, default=Value(TRAINED)))
+        run.training_use = {"iteration": event.iteration, "counts": event.counts}
+
+
 def _metrics(run: Run, events: Sequence[journal.Metrics]) -> None:
     """Store the last value of each metric and iteration in one statement; models would take most of the time."""
     newest = {
@@ -398,6 +416,9 @@ def _update_run(run: Run, event: journal.AnyEvent) -> None:
             record_evaluation(run, evaluation)
         case journal.Generalization():
             record_matrix(run, event)
+        case journal.Faults():
+            record_faults(run, event)
+            run.faults = [fault.model_dump() for fault in event.present]
         case journal.Rewound():
             record_rewind(run, event)
         case journal.CheckpointSaved() if not run.imported:  # the files of an imported run are elsewhere

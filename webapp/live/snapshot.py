@@ -12,9 +12,11 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
     wall                       the newest wave of groups, train or eval; null before the first
                                iteration split groups: [group mean std kept
                                    members: [id slug turns status format_error]]
+    training_use               iteration counts ({training use: attempts}); null before the first update
     curves                     {name: [[iteration, value], …]} for CURVES; long ones in buckets: lowest, highest, last
     evaluations                iteration suite success success_low success_high prompts final
     alarm                      state message iteration; null before the first alarm
+    faults                     the present ones, as in the journal's newest faults event
     alarms                     the 12 newest changes of state, oldest first: state message iteration undone (rewound)
     rewinds                    the 6 newest, oldest first: number from_iteration to_iteration changes
     evidence                   {signal: [[iteration, value, limit], …]} of the newest 120 iterations
@@ -110,11 +112,13 @@ def heading(run: Run) -> dict[str, Any]:
         "phase": run.phase_facts,
         **_NOT_DRAWN,
         "alarm": run.alarm,
+        "faults": run.faults,
     }
 
 
 _NOT_DRAWN: dict[str, Any] = {
     "wall": None,
+    "training_use": None,
     "curves": {},
     "evaluations": [],
     "alarms": [],
@@ -131,6 +135,7 @@ def snapshot(run: Run, *, inside: bool = True) -> dict[str, Any]:
         run = Run.objects.with_alarm().defer("log_tail", "summary").get(pk=run.pk)
         return heading(run) | {
             "wall": _wall(run),
+            "training_use": run.training_use,
             "curves": curves.by_iteration(run.pk, CURVES, run.iteration),
             "evaluations": list(
                 run.evaluations.order_by("time", "iteration").values(

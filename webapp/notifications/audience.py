@@ -14,7 +14,14 @@ from webapp.notifications.models import Follow, NotificationPreference, Rule, Ru
 from webapp.runs.models import Run
 from webapp.teams.models import Membership
 
-NOTIFIED = {Rule.Event.WATCH, Rule.Event.TRAPPED, Rule.Event.FAILED, Rule.Event.FINISHED, RunEvent.SOLVED}
+NOTIFIED = {
+    Rule.Event.WATCH,
+    Rule.Event.TRAPPED,
+    Rule.Event.SICK,
+    Rule.Event.FAILED,
+    Rule.Event.FINISHED,
+    RunEvent.SOLVED,
+}
 """Kinds of event, in addition to comments, that the followers of a run are notified of."""
 
 

@@ -18,7 +18,7 @@ from webapp.teams.models import Team, User
 
 MAX_ADDRESSES = 10
 Channel, Event, Scope = Rule.Channel, Rule.Event, Rule.Scope
-DEFAULT_EVENTS = [Event.WATCH.value, Event.TRAPPED.value, Event.FAILED.value, Event.FINISHED.value]
+DEFAULT_EVENTS = [event.value for event in (Event.WATCH, Event.TRAPPED, Event.SICK, Event.FAILED, Event.FINISHED)]
 """Events of a rule for one run, unless others are chosen."""
 
 

@@ -29,6 +29,7 @@ VERSION = 1
 TITLES = {
     "watch": "Echo Trap: watch",
     "trapped": "Echo Trap: trapped",
+    "sick": "Run is sick",
     "failed": "Run failed",
     "finished": "Run finished",
     "reached": "Success threshold reached",
@@ -41,6 +42,7 @@ TITLES = {
 LEADS = {
     "watch": "Echo Trap: watch",
     "trapped": "Echo Trap: trapped",
+    "sick": "Sick",
     "failed": "Failed",
     "finished": "Finished",
 }

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.dispatch import receiver
 from django.utils import timezone
 
+from trainer.journal.events import Faults
 from webapp.annotations.actions import commented
 from webapp.annotations.models import Comment
 from webapp.notifications.models import Rule, RunEvent
 from webapp.runs.actions import run_ended
+from webapp.runs.faults import list_faults, titles
 from webapp.runs.main_suite import main_suite
 from webapp.runs.models import Alarm, Evaluation, Run
 from webapp.trajectories.first_successes import first_successes
@@ -38,6 +40,24 @@ def record_alarms(alarms: Iterable[Alarm]) -> None:
         for alarm in alarms
         if alarm.state in (Rule.Event.WATCH, Rule.Event.TRAPPED)
     )
+
+
+def record_faults(run: Run, event: Faults) -> None:
+    """Record that a run is sick, if it has a fault now that `run.faults` did not have."""
+    before = {fault["cause"] for fault in run.faults}
+    if all(fault.cause in before for fault in event.present):
+        return
+    present = [fault.model_dump() for fault in event.present]
+    sick = RunEvent(
+        kind=Rule.Event.SICK,
+        run=run,
+        key=f"faults:{run.pk}:{event.seq}",
+        at=datetime.fromtimestamp(event.time, tz=UTC),
+        where=f"at iteration {event.iteration}",
+        message=f"{titles(present)}. {list_faults(present)[0].fault.text}",
+        details={"iteration": event.iteration, "faults": present},
+    )
+    _record([sick])
 
 
 def record_evaluation(run: Run, evaluation: Evaluation) -> None:

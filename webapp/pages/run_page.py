@@ -22,6 +22,7 @@ from webapp.notifications.actions import is_following
 from webapp.pages.link_previews import run_preview
 from webapp.reports.models import Report
 from webapp.runs import public_texts, summaries
+from webapp.runs.condition import SICK
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
 from webapp.runs.run_colours import get_colour
@@ -119,7 +120,7 @@ def status_text(run: Run, phase: Mapping[str, Any] | None) -> str:
 def icon_name(run: Run) -> str:
     """Return the variant of the site's icon for a run, one of ICONS; empty for the plain icon."""
     if run.condition:
-        return run.condition.state
+        return "watch" if run.condition.state == SICK else run.condition.state
     state = "finished" if run.state == Run.State.STOPPED else run.state
     return state if state in ICONS else ""
 

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
+from trainer.metrics.training_use import TRAINING_USES
 from webapp.core import formatting
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.models import ShareLink, Trajectory
@@ -41,6 +42,7 @@ def player_context(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, An
         "images_address": f"{reverse('trajectory', args=[trajectory.slug])}/images/",
         "verdict_address": position_query(verdict["turn"], verdict["action"]) if verdict else "",
         "board_text": board_text(data["board"]),
+        "training_use": TRAINING_USES.get(trajectory.training_use),
         "over": trajectory.status in Trajectory.ENDED,
         "place": formatting.place(trajectory.group.number, trajectory.member),
     }

@@ -139,6 +139,14 @@ class Trajectory(models.Model):
     end_reason = models.CharField(
         max_length=24, blank=True, default="", help_text="How it ended, a code of end_reasons.py; empty before."
     )
+    training_use = models.CharField(
+        max_length=20,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Whether the update learnt from it and else why not, a code of trainer.metrics.training_use; empty: "
+        "not known, or an evaluation.",
+    )
     commentary = models.TextField(
         blank=True, default="", help_text="What decided it, in a sentence or two; empty until it has been judged."
     )

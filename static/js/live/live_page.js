@@ -11,6 +11,7 @@ import { number, ordinal, percent, plural } from "../ui/formatting.js";
 import { onKey } from "../ui/shortcuts.js";
 import "./alert_me.js";
 import "./echo_meter.js";
+import "./faults.js";
 import "./first_successes.js";
 import { alarmBands, showEchoTrap } from "./echo_trap.js";
 import "./intro.js";
@@ -23,6 +24,7 @@ import { Selection } from "./selection.js";
 import { LiveSocket } from "./socket.js";
 import { showStageNote } from "./stage_note.js";
 import { Thumbnail } from "./thumbnail.js";
+import { showTrainingUse } from "./training_use.js";
 import { UpdateProgress } from "./update_progress.js";
 import { showOutcome, Verdicts } from "./verdicts.js";
 
@@ -209,6 +211,8 @@ export class LivePage {
       this.#showStage();
       this.#showCurves();
       showEchoTrap(this.state, this.drawn);
+      if (state.training_use !== this.drawn.training_use)
+        showTrainingUse(need(document, "[data-training-use]"), state.training_use);
     }
     this.drawn = { ...this.state, phase: state.phase };
   }

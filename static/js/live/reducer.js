@@ -54,6 +54,8 @@ function change(state, event) {
       return finished(state, event);
     case "groups_scored":
       return { wall: scored(state.wall, event) };
+    case "attempts_used":
+      return { training_use: { iteration: event.iteration, counts: event.counts } };
     case "metrics":
       return {
         run: advanced(state.run, event.iteration),
@@ -67,6 +69,8 @@ function change(state, event) {
         ...state.alarms,
         { state: event.state, message: event.message, iteration: event.iteration, undone: false },
       ]);
+    case "faults":
+      return { faults: event.present };
     case "rewound":
       return rewound(state, event);
     case "notice":

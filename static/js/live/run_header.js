@@ -38,27 +38,42 @@ export function showHeader(root, state, drawn) {
   const bar = /** @type {HTMLProgressElement} */ (root.querySelector("[data-progress]"));
   bar.value = progress(state.phase, state.run, state.state);
   showTitle(root, state);
-  if (state.alarm !== drawn.alarm) showCondition(root, state.alarm);
-  if (state.alarm !== drawn.alarm || state.state !== drawn.state) showIcon(state);
+  const changed = state.alarm !== drawn.alarm || state.faults !== drawn.faults;
+  if (changed) showCondition(root, conditionOf(state));
+  if (changed || state.state !== drawn.state) showIcon(state);
 }
 
-/** Trouble of the policy, as webapp/runs/condition.py words it. */
-const CONDITIONS = /** @type {Record<string, string>} */ ({ watch: "At risk", trapped: "Trapped" });
+/** Labels of conditions, as webapp/runs/condition.py words them. */
+const CONDITIONS = /** @type {Record<string, string>} */ ({ watch: "At risk", trapped: "Trapped", sick: "Sick" });
 
-/** @param {HTMLElement} root @param {Snapshot["alarm"]} alarm */
-function showCondition(root, alarm) {
-  const label = alarm && CONDITIONS[alarm.state];
-  const chip = need(root, "[data-condition]");
-  chip.hidden = !label;
-  if (!alarm || !label) return;
-  chip.dataset.condition = alarm.state;
-  setText(chip, `${label} since iteration ${alarm.iteration}`);
+/** @typedef {{state: string, since: number}} Condition */
+
+/**
+ * The worst trouble of a run: trapped, then sick, then at risk.
+ * @param {Pick<Snapshot, "alarm"|"faults">} state
+ * @returns {Condition|null}
+ */
+export function conditionOf({ alarm, faults }) {
+  if (faults.length && alarm?.state !== "trapped")
+    return { state: "sick", since: Math.min(...faults.map((fault) => fault.since)) };
+  return alarm && CONDITIONS[alarm.state] ? { state: alarm.state, since: alarm.iteration } : null;
+}
+
+/** @param {HTMLElement} root @param {Condition|null} condition */
+function showCondition(root, condition) {
+  const chip = /** @type {HTMLAnchorElement} */ (need(root, "[data-condition]"));
+  chip.hidden = !condition;
+  if (!condition) return;
+  chip.dataset.condition = condition.state;
+  chip.hash = condition.state === "sick" ? "faults-title" : "trap-title";
+  setText(chip, `${CONDITIONS[condition.state]} since iteration ${condition.since}`);
 }
 
 /** Title of the browser's tab: "⚠ Trapped · 12/200 · Curves · NAME". @param {HTMLElement} root @param {Snapshot} state */
-function showTitle(root, { state, phase, run, alarm }) {
+function showTitle(root, { state, phase, run, alarm, faults }) {
   const { tab = "", title = "" } = root.dataset;
-  const parts = alarm && CONDITIONS[alarm.state] ? [`⚠ ${CONDITIONS[alarm.state]}`] : [];
+  const condition = conditionOf({ alarm, faults });
+  const parts = condition ? [`⚠ ${CONDITIONS[condition.state]}`] : [];
   if (hasEnded({ state }) || state === "paused" || state === "queued") parts.push(STATES[state]);
   else if (state === "running" && run.iterations) parts.push(`${phase?.iteration ?? 0}/${run.iterations}`);
   const words = [...parts, tab, title].join(" · ");
@@ -66,9 +81,10 @@ function showTitle(root, { state, phase, run, alarm }) {
 }
 
 /** Icon of the browser's tab: a variant for trouble and for each state at rest. @param {Snapshot} state */
-function showIcon({ state, alarm }) {
+function showIcon({ state, alarm, faults }) {
   const icons = JSON.parse(need(document, "#icons").textContent ?? "");
-  const trouble = alarm && CONDITIONS[alarm.state] ? alarm.state : "";
+  const condition = conditionOf({ alarm, faults })?.state ?? "";
+  const trouble = condition === "sick" ? "watch" : condition;
   const icon = icons[trouble || (state === "stopped" ? "finished" : state)] ?? icons[""];
   const link = /** @type {HTMLLinkElement} */ (need(document, 'link[rel="icon"]'));
   if (link.getAttribute("href") !== icon) link.setAttribute("href", icon);

@@ -63,6 +63,7 @@ def everything(config: RunConfig) -> list[journal.Event]:
             update=journal.UpdateProgress(stage="step", pass_number=1, passes=2, groups=[0, 3]),
         ),
         journal.Alarm(iteration=2, state="healthy", message="It rose again."),
+        journal.Faults(iteration=2, present=[journal.Fault(cause="truncation", since=2, text="90% were.")]),
         *(journal.Notice(level="warning", message=f"Notice {number}") for number in range(25)),
         *without_format(list(recorded_journal.iteration(config, 3, skill=0.7, stop_after=2))),
     ]

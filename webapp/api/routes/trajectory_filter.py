@@ -63,6 +63,9 @@ class TrajectoryFilter(Schema):
     truth_min: Percent | None = Field(None, description="Share of its claims that are true, in percent.")
     truth_max: Percent | None = None
     kept: bool | None = Field(None, description="Whether the update used its group.")
+    training_use: Annotated[str, Field(max_length=24, pattern=r"^[a-z_]+$")] | None = Field(
+        None, description="Whether the update learnt from it and else why not: a `training_use`."
+    )
     alarm: bool | None = Field(None, description="In iterations inside Echo Trap alarms.")
     text: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*[A-Za-z0-9][^\x00]*$")] | None = Field(
         None, description='Words, "a phrase", or, -without: in thought or answer.'

@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool
 
 from webapp.api.schemas.shared_schemas import Slug, StrictSchema, TeamOut
 
-AlertEvent = Literal["watch", "trapped", "failed", "finished", "reached", "fell", "queued", "stalled"]
+AlertEvent = Literal["watch", "trapped", "sick", "failed", "finished", "reached", "fell", "queued", "stalled"]
 AlertScope = Literal["all", "environment", "tag", "own", "run"]
 AlertChannel = Literal["inbox", "email", "webhook", "slack"]
 Events = Annotated[list[AlertEvent], Field(min_length=1, max_length=8)]

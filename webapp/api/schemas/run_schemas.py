@@ -73,10 +73,12 @@ class ObservationImageOut(Schema):
 
 
 class ConditionOut(Schema):
-    """Trouble of a policy that the Echo Trap detector names."""
+    """Trouble of a run: of its policy, as the Echo Trap detector names it, or of what it is trained with."""
 
-    state: Literal["watch", "trapped"]
-    since: int = Field(description="Iteration of the alarm that stands.")
+    state: Literal["watch", "trapped", "sick"] = Field(
+        description="sick: a fault of its environments, weights, numbers, texts or machine."
+    )
+    since: int = Field(description="Iteration of the alarm that stands, or in which the first fault began.")
 
 
 class RunOut(Schema):
@@ -98,7 +100,7 @@ class RunOut(Schema):
     requested: Literal["", "pause", "stop", "cancel"] = Field(
         description="Request that the worker has not applied yet."
     )
-    condition: ConditionOut | None = Field(description="Trouble of the policy; null for none, or none known.")
+    condition: ConditionOut | None = Field(description="Its worst trouble; null for none, or none known.")
     imported: bool = Field(description="Trained elsewhere; its journal was sent or imported.")
     iterations: int = Field(description="Planned.")
     iteration: int = Field(description="Finished.")

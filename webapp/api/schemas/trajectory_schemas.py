@@ -57,6 +57,10 @@ class TrajectoryOut(Schema):
     )
     commentary: str = Field(description="A comment of a sentence on its play; empty until it has been judged.")
     kept: bool | None = Field(description="Whether the update used its group; null until that is decided.")
+    training_use: str = Field(
+        description="`trained` if the update learnt from it, else the code of the reason why not (docs/explorer.md); "
+        "empty until that is decided, and for evaluations."
+    )
     lost_at: LostAt | None
     error: str
 

@@ -68,6 +68,7 @@ class Notification(models.Model):
         FAILED = "failed", "Run failed"
         WATCH = "watch", "Echo Trap: watch"
         TRAPPED = "trapped", "Echo Trap: trapped"
+        SICK = "sick", "Run is sick"
         SOLVED = "solved", "First success"
         COMMENT = "comment", "Comment"
         ALERT = "alert", "Alert"

@@ -34,6 +34,7 @@ class Rule(SoftDeleted):
     class Event(models.TextChoices):
         WATCH = "watch", "Echo Trap: watch"
         TRAPPED = "trapped", "Echo Trap: trapped"
+        SICK = "sick", "Run is sick"
         FAILED = "failed", "Run failed"
         FINISHED = "finished", "Run finished"
         REACHED = "reached", "Evaluation reached the threshold"

@@ -11,6 +11,7 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from trainer.metrics.training_use import TRAINING_USES
 from webapp.annotations.models import Tag
 from webapp.explorer import rows
 from webapp.explorer.counts import facts
@@ -50,6 +51,7 @@ MORE_FILTERS = (
     "break",
     "mark",
     "mistake",
+    "training",
     "kept",
     "alarm",
     "group",
@@ -88,6 +90,7 @@ def explorer(request: HttpRequest, slug: str) -> HttpResponse:
                 formats=FORMATS,
                 claim_choices=CLAIMS,
                 mark_choices=MARKS,
+                training_uses=TRAINING_USES,
                 team_tags=tags,
                 **context,
             )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from trainer.config.files import ordered_dump
+from trainer.metrics.training_use import TRAINING_USES
 from webapp.core.output_budget import yaml_text
 from webapp.explorer import highlights, run_result
 from webapp.live.snapshot import rollout_shape, snapshot
@@ -20,6 +22,7 @@ from webapp.pages.runs import live_layout
 from webapp.pages.runs.curves_page import curves_page
 from webapp.runs.access import get_run
 from webapp.runs.configuration import sections
+from webapp.runs.faults import list_faults
 from webapp.runs.launch import variations
 from webapp.runs.launch.recovery import last_healthy_checkpoint, recovery
 from webapp.runs.models import Run
@@ -53,11 +56,13 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
     if not has_attempts and (recorded := live_layout.recorded_text(run)):
         judged = _judged_context(request, run) if live_layout.is_judged(run) else {}
         return curves_page(request, run, recorded=recorded, **judged)
-    healthy = last_healthy_checkpoint(run) if run.condition else None
+    healthy = last_healthy_checkpoint(run) if run.policy_condition else None
     context = {
         "wall_shape": rollout_shape(run),
         "wall_height": live_layout.wall_height(*rollout_shape(run)),
         "intro": live_layout.intro(run) if has_attempts and live_layout.INTRO_COOKIE not in request.COOKIES else "",
+        "faults": list_faults(run.faults),
+        "training_labels": json.dumps({use: words.label for use, words in TRAINING_USES.items()}),
         "charts_without_data": live_layout.charts_without_data(run),
         "recovery": recovery(run, healthy),
         "healthy_checkpoint": healthy,
@@ -65,6 +70,15 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
     if "result" not in context:
         context["found"] = newest_first_successes(run)
     return run_page(request, run, "run", "runs/live.html", **context)
+
+
+@account_optional
+@require_GET
+@never_cache
+def run_faults(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show the panel of a sick run, for the live page; empty for a run without faults."""
+    run = get_run(request.user, slug)
+    return render(request, "runs/_faults.html", {"run": run, "faults": list_faults(run.faults)})
 
 
 def _judged_context(request: HttpRequest, run: Run) -> dict[str, Any]:

@@ -41,6 +41,7 @@ urlpatterns = [
     path("runs/<slug:slug>/curves", curve_views.run_curves, name="run-curves"),
     path("runs/<slug:slug>/curves.json", curve_views.run_curves_data, name="run-curves-data"),
     path("runs/<slug:slug>/curves.csv", curve_views.run_curves_csv, name="run-curves-csv"),
+    path("runs/<slug:slug>/faults", run_views.run_faults, name="run-faults"),
     path("runs/<slug:slug>/echo", echo_views.run_echo, name="run-echo"),
     path("runs/<slug:slug>/echo.svg", echo_views.run_echo_svg, name="run-echo-svg"),
     path("runs/<slug:slug>/evaluation", evaluation_views.run_evaluation, name="run-evaluation"),

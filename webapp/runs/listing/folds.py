@@ -17,7 +17,7 @@ from django.db.models.functions import Cast, Concat
 from trainer.metrics.charts import spark
 from webapp.core import formatting
 from webapp.runs import summaries
-from webapp.runs.condition import LABELS
+from webapp.runs.condition import CONDITION_LABELS
 from webapp.runs.listing.evaluation_curves import LEAST_SPAN, EvaluationCurve, evaluation_curves
 from webapp.runs.models import Run
 
@@ -142,9 +142,9 @@ class FoldRow:
 
     @property
     def conditions(self) -> list[tuple[str, str, int]]:
-        """(state, label, number of runs) of each trouble that the detector found."""
+        """(state, label, number of runs) of each trouble that the detectors found."""
         troubles = Counter(run.condition.state for run in self.runs if run.condition)
-        return [(state, LABELS[state], count) for state, count in troubles.most_common()]
+        return [(state, CONDITION_LABELS[state], count) for state, count in troubles.most_common()]
 
     @property
     def active(self) -> bool:

@@ -22,7 +22,7 @@ from trainer.config.resources import ActorRequest, ClusterConfig
 from trainer.config.run import POCKET
 from webapp.core import formatting, ids
 from webapp.core.database import Moment
-from webapp.runs.condition import Condition, get_condition
+from webapp.runs.condition import Condition, get_condition, get_policy_condition
 from webapp.runs.models.worker_models import Worker
 from webapp.runs.queue import placement
 from webapp.teams.models import Membership, Team, User
@@ -204,6 +204,10 @@ class Run(models.Model):
     eta_seconds = models.FloatField(null=True, blank=True)
     eta_low_seconds = models.FloatField(null=True, blank=True)
     eta_high_seconds = models.FloatField(null=True, blank=True)
+    faults = models.JSONField(default=list, db_default=[], help_text="Present faults, as in the newest faults event.")
+    training_use = models.JSONField(
+        null=True, help_text="iteration of the newest attempts_used event, and counts of attempts by training use."
+    )
     phase_progress = models.JSONField(default=dict, help_text="share, iteration_shares and update of the phase event.")
     end_reason = models.CharField(max_length=20, blank=True, help_text="run_finished.reason of the newest attempt.")
     end_message = models.TextField(blank=True)
@@ -284,8 +288,13 @@ class Run(models.Model):
 
     @property
     def condition(self) -> Condition | None:
+        """The worst trouble of the run: of its policy, or of what it is trained with; None without any."""
+        return get_condition(self.alarm, self.faults)
+
+    @property
+    def policy_condition(self) -> Condition | None:
         """Trouble of the policy according to the Echo Trap detector; None without any."""
-        return get_condition(self.alarm)
+        return get_policy_condition(self.alarm)
 
     @property
     def recorded(self) -> dict[str, Any] | None:

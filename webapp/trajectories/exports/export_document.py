@@ -55,6 +55,7 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
         "group_mean": group.mean,
         "group_std": group.std,
         "group_kept": group.kept,
+        "training_use": trajectory.training_use or None,
         "prompt": group.prompt,
         "board": group.board,
         "hint": group.hint,

@@ -72,6 +72,7 @@ TRAJECTORIES = columns.arrow_schema(
         "split": "string",
         "status": "string",
         "end_reason": "string",
+        "training_use": "string",
         "format_error": "bool",
         "true_claims": "int32",
         "false_claims": "int32",
