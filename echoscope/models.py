@@ -204,7 +204,7 @@ class Run(RunAnswer):
     requested: str
     """Request that the worker has not applied yet."""
     condition: Condition | None = None
-    """Trouble of the policy; null for none, or none known."""
+    """Its worst trouble; null for none, or none known."""
     imported: bool
     """Trained elsewhere; its journal was sent or imported."""
     iterations: int
@@ -302,11 +302,12 @@ class Alarm(Answer):
 
 
 class Condition(Answer):
-    """Trouble of a policy that the Echo Trap detector names."""
+    """Trouble of a run: of its policy, as the Echo Trap detector names it, or of what it is trained with."""
 
     state: str
+    """sick: a fault of its environments, weights, numbers, texts or machine."""
     since: int
-    """Iteration of the alarm that stands."""
+    """Iteration of the alarm that stands, or in which the first fault began."""
 
 
 class Checkpoint(Answer):
@@ -501,6 +502,10 @@ class Trajectory(Answer):
     """A comment of a sentence on its play; empty until it has been judged."""
     kept: bool | None
     """Whether the update used its group; null until that is decided."""
+    training_use: str = ""
+    """`trained` if the update learnt from it, else the code of the reason why not (docs/explorer.md); empty until that
+    is decided, and for evaluations.
+    """
     lost_at: LostAt | None
     error: str
 

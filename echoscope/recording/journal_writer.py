@@ -92,7 +92,8 @@ class JournalWriter:
         """Append an event. Fields that are None or empty extras are left out; totals and numbers of groups are added.
 
         A group without an iteration gets the iteration of the newest training group, or the next one if that has
-        metrics; a group of the split eval gets the number of finished iterations.
+        metrics; a group of the split eval gets the number of finished iterations. Attempts that were used are of the
+        same iteration as a training group.
 
         Raises:
             NotBegun: the journal could not be opened.
@@ -175,6 +176,8 @@ class JournalWriter:
         event = {name: value for name, value in fields.items() if value is not None and (name != "extra" or value)}
         if kind == "group_started":
             event.setdefault("iteration", self._current_iteration(event["split"]))
+        elif kind == "attempts_used":
+            event.setdefault("iteration", self._current_iteration("train"))
         line = {"seq": self._lines + 1, "time": time.time(), "type": kind, **event}
         if kind == "metrics":
             line |= {"tokens": self._tokens} if self._tokens else {}

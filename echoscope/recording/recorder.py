@@ -42,6 +42,21 @@ MAX_MEMBERS = 4096
 MAX_GROUP = 10**6
 MAX_METRICS = 1000
 """Maximum number of metrics in an event that a site stores."""
+UNUSED_REASONS = (
+    "filtered",
+    "equal_rewards",
+    "resampled",
+    "zero_advantage",
+    "clipped",
+    "environment_error",
+    "timeout",
+    "empty",
+    "critic_warmup",
+    "stale",
+    "too_long",
+    "other",
+)
+"""Reasons for which an update learnt nothing from an attempt (docs/explorer.md)."""
 MAX_TITLE, MAX_TAGS = 200, 20
 """Maximum length of a title, and number of tags of a run, that a site stores."""
 
@@ -243,6 +258,35 @@ class Recorder:
                 self.warnings.once(f"metric {name}", _left_out(name, value, numbers[name]))
 
     @harmless
+    def used(
+        self,
+        trained: Sequence[Trajectory],
+        *,
+        iteration: int | None = None,
+        **unused: Sequence[Trajectory],
+    ) -> None:
+        """Record which attempts of an iteration its update learnt from, and why not from the others.
+
+        run.used(kept, filtered=dropped, stale=old)
+
+        Args:
+            trained: attempts that the update learnt from.
+            iteration: omitted: the iteration of the newest training group.
+            unused: all other attempts of the iteration, by one of UNUSED_REASONS; any other reason is `other`.
+        """
+        values = CallValues(self.warnings, "used")
+        others: dict[str, list[str]] = {}
+        for name, attempts in unused.items():
+            reason = values.choice("a reason", name, UNUSED_REASONS, nearest="other")
+            others.setdefault(reason, []).extend(_keys(attempts, values))
+        self._writer.write(
+            "attempts_used",
+            iteration=values.whole("iteration", iteration, 0, MAX_ITERATION),
+            trained=len(_keys(trained, values)),
+            unused=others,
+        )
+
+    @harmless
     def notice(self, message: str, *, level: Literal["info", "warning", "error"] = "info", **extra: Any) -> None:
         """Record a message for people."""
         values = CallValues(self.warnings, "notice")
@@ -388,6 +432,14 @@ class Recorder:
         finally:
             if self.upload is not None:
                 self.upload.finish(values.number("timeout", timeout) or 0.0)
+
+
+def _keys(attempts: Any, values: CallValues) -> list[str]:
+    """Return the ids of attempts in the journal."""
+    known = [attempt.key for attempt in items_in(attempts) if isinstance(attempt, Trajectory) and attempt.key]
+    if len(known) < len(items_in(attempts)):
+        values.warn("attempts", "used() takes lists of the attempts of group() or trajectory(): others are left out.")
+    return known
 
 
 def _flat(values: Mapping[Any, Any], prefix: str = "", depth: int = 8) -> Iterator[tuple[str, Any]]:

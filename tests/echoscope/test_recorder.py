@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import echoscope
-from trainer.journal.events import AnyEvent
+from echoscope.recording.recorder import UNUSED_REASONS
+from trainer.journal.events import AnyEvent, UnusedReason
 from trainer.journal.reader import read
 
 
@@ -86,6 +87,27 @@ def test_tool_calls_of_a_turn_without_actions_are_its_actions(tmp_path: Path) ->
         {"tool": "now", "arguments": {}, "result": "no clock", "failed": True},
     ]
     assert ([action.text for action in second.actions], end.actions) == (["CRANE"], 3)
+
+
+def test_attempts_that_taught_nothing_are_recorded_with_the_reason(tmp_path: Path) -> None:
+    run = echoscope.init("Wordle", folder=tmp_path)
+    attempts = run.group(5, iteration=4)
+    for attempt in attempts:
+        attempt.finish(success=True)
+    run.used(attempts[:2], filtered=attempts[2:3], stale=attempts[3:4])
+    with pytest.warns(RuntimeWarning) as warned:
+        run.used(attempts[:2], iteration=5, bad_luck=attempts[2:], filtered=["a name", None])
+    assert [str(one.message).partition(":")[0] for one in warned] == [
+        "a reason of used() is 'bad_luck' and is recorded as 'other'",
+        "used() takes lists of the attempts of group() or trajectory()",
+    ]
+    keys = [attempt.key for attempt in attempts]
+    used = [event for event in events(tmp_path) if event.type == "attempts_used"]
+    assert [(event.iteration, event.trained, event.unused) for event in used] == [
+        (4, 2, {"filtered": keys[2:3], "stale": keys[3:4]}),
+        (5, 2, {"other": keys[2:], "filtered": []}),
+    ]
+    assert set(UNUSED_REASONS) == set(get_args(UnusedReason))
 
 
 def test_a_trajectory_ends_with_the_error_of_its_block(tmp_path: Path) -> None:
