@@ -1,4 +1,4 @@
-"""Runs the Echo Trap detector on runs of other trainers, using their recorded metrics.
+"""Runs the detectors, of the Echo Trap and of faults, on runs of other trainers, using their recorded metrics.
 
 The journals of our own trainer contain the detector's values and alarms, so its runs are not judged here. The verdict
 depends only on the stored metrics of each iteration, in the order of iterations: not on how the journal was divided,
@@ -19,18 +19,23 @@ from typing import Any
 from django.db import transaction
 
 from trainer.config.run import EchoTrapConfig
+from trainer.diagnostics import run_faults
 from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.diagnostics.run_faults import RunFaults
 from trainer.diagnostics.signal_checks import WATCHED, Reading
 from trainer.journal import events as journal
 from trainer.metrics.trap_signals import LIMIT, PREFIX
 from webapp.ingest.writer import moment
-from webapp.notifications.run_events import record_alarms
+from webapp.notifications.run_events import record_alarms, record_faults
 from webapp.runs import echo_trap
 from webapp.runs.models import Alarm, EchoTrapState, MetricPoint, Run
 
 Closing = journal.Metrics | journal.RunFinished
 STATES = 3
 """Number of states kept; the newest is the state of the last judged iteration."""
+ANY_STALENESS = 10**9
+"""Other trainers do not say how old their sampler's weights may be."""
+_READ = tuple({*WATCHED, *run_faults.WATCHED})
 BETWEEN = 64
 """Iterations between the states kept: at most twice as many are repeated for metrics that arrive a little late."""
 
@@ -60,16 +65,18 @@ class JudgedBatch:
         start: first iteration that was judged or judged again; earlier values of this and later iterations are void.
         evidence: signal → iteration, value and limit of the newest of these iterations.
         alarms: newest changes of state, as in the snapshot; None if there is no new one.
+        faults: the present faults, as in the snapshot.
     """
 
     seq: int
     start: int
     evidence: dict[str, list[list[float]]]
     alarms: list[dict[str, Any]] | None
+    faults: list[dict[str, Any]]
 
     def as_data(self) -> dict[str, Any]:
         """Return the batch for the browser; static/js/live/reducer.js applies it."""
-        return {"from": self.start, "evidence": self.evidence} | (
+        return {"from": self.start, "evidence": self.evidence, "faults": self.faults} | (
             {} if self.alarms is None else {"alarms": self.alarms}
         )
 
@@ -90,7 +97,7 @@ def do_judge_iterations(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedB
         _leave_to_trainer(run, state, recorded, events[-1].seq)
     if state.by_trainer:
         return None
-    changed = [event.iteration for event in metrics if not event.values.keys().isdisjoint(WATCHED)]
+    changed = [event.iteration for event in metrics if not event.values.keys().isdisjoint(_READ)]
     if started is not None:
         changed.append(started.from_iteration + 1)
     return _judge(run, state, min(changed, default=None), closing, events[-1])
@@ -184,6 +191,7 @@ def _judge(
     if not verdicts and not again:
         return None
     _store_numbers(run, verdicts)
+    _set_faults(run, state.states[-1] if state.states else {}, newest)
     raised = [verdict for verdict in verdicts if verdict.alarm]
     alarms_changed = (again or bool(raised)) and _store_alarms(run, after, raised, closing, newest)
     state.save()
@@ -198,6 +206,7 @@ def _judge(
         after + 1,
         {key: points[-echo_trap.MAX_ITERATIONS :] for key, points in evidence.items()},
         echo_trap.history(run)["alarms"] if alarms_changed else None,
+        run.faults,
     )
 
 
@@ -206,7 +215,7 @@ def _verdicts(run: Run, state: EchoTrapState, after: int) -> Iterator[JudgedIter
 
     The detector counts only iterations with signals, since some trainers log only every tenth.
     """
-    points = MetricPoint.objects.filter(run=run, name__in=WATCHED, iteration__gt=after)
+    points = MetricPoint.objects.filter(run=run, name__in=_READ, iteration__gt=after)
     if not run.end_reason:
         points = points.filter(iteration__lt=run.iteration)
     values: dict[int, dict[str, float]] = {}
@@ -215,17 +224,37 @@ def _verdicts(run: Run, state: EchoTrapState, after: int) -> Iterator[JudgedIter
     for iteration, name, value, tokens, seconds in rows.iterator():
         values.setdefault(iteration, {})[name] = value
         axes[iteration] = (tokens, seconds)
-    trap, count = EchoTrap(EchoTrapConfig()), 0
+    trap, faults, count = EchoTrap(EchoTrapConfig()), RunFaults(ANY_STALENESS), 0
+    began: dict[str, int] = {}  # iterations by cause: the detectors count
     if state.states:
         count = state.states[-1]["count"]
         trap.load_state_dict(state.states[-1]["detector"])
+        faults.load_state_dict(state.states[-1].get("faults", {}))
+        began = state.states[-1].get("began", {})
     last = max(values, default=None)
     for iteration in values:
         count += 1
         alarm = trap.update(count, values[iteration])
+        faults.update(count, values[iteration])
+        began = {cause: began.get(cause, iteration) for cause in faults.present}
         yield JudgedIteration(iteration, *axes[iteration], trap.readings, alarm)
         if iteration == last or count % BETWEEN == 0:
-            _keep(state, {"iteration": iteration, "count": count, "detector": trap.state_dict()})
+            detectors = {"detector": trap.state_dict(), "faults": faults.state_dict(), "began": began}
+            _keep(state, {"iteration": iteration, "count": count, **detectors})
+
+
+def _set_faults(run: Run, judged: dict[str, Any], newest: journal.Event) -> None:
+    """Give the run the faults of its newest judged iteration, and record those that are new."""
+    stored = judged.get("faults", {}).get("present", [])
+    present = [fault | {"since": judged["began"][fault["cause"]]} for fault in stored]
+    event = journal.Faults(
+        seq=newest.seq,
+        time=newest.time,
+        iteration=judged.get("iteration", 0),
+        present=sorted(map(journal.Fault.model_validate, present), key=lambda fault: fault.since),
+    )
+    record_faults(run, event)
+    run.faults = [fault.model_dump() for fault in event.present]
 
 
 def _keep(state: EchoTrapState, newest: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from django.db.models import Case, Model, Q, Value, When
 
 from trainer.journal import events as journal
 from trainer.journal import token_arrays
-from trainer.metrics.training_use import TRAINED
+from trainer.metrics.training_use import TRAINED, USE_PREFIX
 from webapp.annotations.queries import is_annotated
 from webapp.core import ids
 from webapp.core.database import delete_in_chunks, lift_statement_timeout
@@ -357,6 +357,10 @@ def _use(run: Run, events: Sequence[journal.AttemptsUsed]) -> None:
         cases = [When(key__in=ids, then=Value(reason)) for reason, ids in unused.items()]
         played.update(training_use=Case(*cases, default=Value(TRAINED)))
         run.training_use = {"iteration": event.iteration, "counts": event.counts}
+        if run.recorded is not None:  # our trainer's metrics have the counts
+            values = {f"{USE_PREFIX}{use}": float(number) for use, number in event.counts.items()}
+            seconds = event.time - run.started_at.timestamp() if run.started_at else 0.0
+            _metrics(run, [journal.Metrics(iteration=event.iteration, seconds=seconds, values=values)])
 
 
 def _metrics(run: Run, events: Sequence[journal.Metrics]) -> None:

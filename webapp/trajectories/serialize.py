@@ -54,6 +54,7 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
 
     `turns`: its turn events in order, if already loaded. `turns_left_out`: number of turns beyond MAX_TURNS_LENGTH.
     `turns_not_stored`: number of turns that were longer than the site reads.
+    `broken_off`: True if an error ended it, such as one of its environment.
     `recorded`: True for another trainer's run, of which the player shows what was sent. Select its group and run.
     """
     shown = [turn_data(event) for event in (turn_events(trajectory) if turns is None else turns)]
@@ -68,6 +69,7 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
         "hint": trajectory.group.hint,
         "turns": shown,
         **{name: count for name, count in missing.items() if count > 0},
+        **({"broken_off": True} if trajectory.error else {}),
         **({"recorded": True} if trajectory.run.recorded is not None else {}),
         **outcome_data(trajectory),
     }

@@ -14,7 +14,7 @@ async function load(place) {
 if (place instanceof HTMLElement) {
   document.addEventListener("runevents", (event) => {
     const events = /** @type {CustomEvent<import("../types.js").Event[]>} */ (event).detail;
-    if (events.some(({ type }) => type === "faults")) void load(place);
+    if (events.some(({ type, judged }) => type === "faults" || judged)) void load(place);
   });
   document.addEventListener("runreloaded", () => void load(place));
 }

@@ -288,15 +288,15 @@ function weighed({ run, evidence }, event) {
  * What the site's own detector adds to a run of another trainer: values of the iterations from `from` on, which replace
  * earlier ones, and the newest changes of state.
  * @param {Snapshot} state
- * @param {{from: number, evidence: Snapshot["evidence"], alarms?: Snapshot["alarms"]}} judged
+ * @param {{from: number, evidence: Snapshot["evidence"], faults: Snapshot["faults"], alarms?: Snapshot["alarms"]}} judged
  * @returns {Partial<Snapshot>}
  */
-function judged(state, { from, evidence, alarms }) {
+function judged(state, { from, evidence, alarms, faults }) {
   const joined = Object.entries(state.evidence).map(([sign, points]) => [
     sign,
     [...points.filter(([at]) => at < from), ...(evidence[sign] ?? [])].slice(-EVIDENCE_ITERATIONS),
   ]);
-  return { evidence: Object.fromEntries(joined), ...(alarms ? withAlarms(alarms) : {}) };
+  return { evidence: Object.fromEntries(joined), faults, ...(alarms ? withAlarms(alarms) : {}) };
 }
 
 /** @param {Snapshot["alarms"]} all @returns {Partial<Snapshot>} */

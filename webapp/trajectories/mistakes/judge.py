@@ -97,11 +97,12 @@ def is_judged(steps: Sequence[JudgedAction], played: Data) -> bool:
 def verdict(
     played: Data, steps: Sequence[JudgedAction], marks: Sequence[Mark], limits: Limits | None
 ) -> Verdict | None:
-    """Return the verdict; None for an attempt that was not lost, and if the solver does not know.
+    """Return the verdict; None for an attempt that was not lost or was broken off, and if the solver does not know.
 
     It is the first mistake that made success impossible, or else bad luck, or else the budget.
     """
-    if played.get("success") is not False or played.get("end") == "interrupted":
+    broken_off = played.get("broken_off") or played.get("end") == "interrupted"
+    if played.get("success") is not False or broken_off:
         return None
     fatal = next((mark for mark in marks if mark.dead_end or not mark.kept), None)
     if fatal:
