@@ -27,6 +27,8 @@ class Migration(migrations.Migration):
     [
         ('migrations.AddField("run", "note", models.TextField(null=True)), migrations.AddIndex("run", index)', []),
         ('migrations.AddField("run", "note", models.TextField(db_default="")), migrations.CreateModel("note")', []),
+        ('migrations.SeparateDatabaseAndState(state_operations=[migrations.AlterField("run", "a", field)])', []),
+        ("migrations.SeparateDatabaseAndState(database_operations=[a], state_operations=[b])", ["Separate"]),
         ('migrations.AddField("run", "note", models.TextField(default=""))', ["AddField"]),
         ('migrations.RenameField("run", "note", "text"), migrations.RemoveField("run", "a")', ["Rename", "Remove"]),
     ],

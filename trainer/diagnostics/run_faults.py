@@ -171,7 +171,7 @@ def _broken_gradient(history: FaultHistory) -> str:
     whole = history.now("update/skipped_in_a_row") is not None  # nothing to learn from, which is another cause
     if steps and not whole:
         return f"{steps:.0f} steps were left out because their loss or gradient was not finite."
-    learns = history.number(f"{USE_PREFIX}{TRAINED}") > 0
+    learns = history.number(f"{USE_PREFIX}{TRAINED}") > 0 and history.now("update/steps") is not None
     missing = learns and history.now("policy/loss") is None
     return "The loss was not finite." if missing else ""
 

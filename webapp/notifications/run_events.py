@@ -45,13 +45,14 @@ def record_alarms(alarms: Iterable[Alarm]) -> None:
 def record_faults(run: Run, event: Faults) -> None:
     """Record that a run is sick, if it has a fault now that `run.faults` did not have."""
     before = {fault["cause"] for fault in run.faults}
-    if all(fault.cause in before for fault in event.present):
+    new = [fault for fault in event.present if fault.cause not in before]
+    if not new:
         return
     present = [fault.model_dump() for fault in event.present]
     sick = RunEvent(
         kind=Rule.Event.SICK,
         run=run,
-        key=f"faults:{run.pk}:{event.seq}",
+        key=f"fault:{run.pk}:{new[0].cause}:{new[0].since}",
         at=datetime.fromtimestamp(event.time, tz=UTC),
         where=f"at iteration {event.iteration}",
         message=f"{titles(present)}. {list_faults(present)[0].fault.text}",

@@ -32,7 +32,7 @@ from webapp.ingest.rebuild import do_rebuild
 from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import snapshot
 from webapp.notifications.dispatch import dispatch
-from webapp.notifications.models import Delivery, Notification, Rule
+from webapp.notifications.models import Delivery, Notification, Rule, RunEvent
 from webapp.runs import echo_trap
 from webapp.runs.models import Alarm, EchoTrapState, MetricPoint, Run
 
@@ -69,6 +69,26 @@ def record(folder: Path, metrics: Iterator[tuple[int, Values]], *, finish: bool 
     if finish:
         run.finish()
     return folder / "journal.jsonl"
+
+
+def test_faults_are_named_from_what_was_sent(people: People, tmp_path: Path) -> None:
+    run = echoscope.init("GRPO on Wordle", folder=tmp_path)
+    for step in range(10, 90, 10):  # as trainers that log every tenth step
+        attempts = run.group(8, iteration=step, prompt="Guess.")
+        for attempt in attempts:
+            attempt.finish(success=True, total_reward=1.0)
+        failed = 2 if step == 50 else 0
+        run.used(attempts[failed:], environment_error=attempts[:failed], iteration=step)
+        run.log({"policy/learning_rate": 0.0 if step >= 70 else 1e-5}, iteration=step)
+    run.finish()
+    read = imported(tmp_path, people)
+    assert [(fault["cause"], fault["since"]) for fault in read.faults] == [("no_learning_rate", 80)]
+    points = MetricPoint.objects.filter(run=read, name="attempts/environment_error").order_by("iteration")
+    assert list(points.values_list("iteration", "value")) == [(50, 2.0)]
+    sick = RunEvent.objects.filter(run=read, kind=Rule.Event.SICK).order_by("pk")
+    assert [event.details["faults"][0]["cause"] for event in sick] == ["no_learning_rate"]
+    before = read.faults
+    assert do_rebuild(read, tmp_path).faults == before
 
 
 def imported(folder: Path, people: People) -> Run:
