@@ -112,6 +112,7 @@
  * @property {number} [turns_not_stored] turns too long for the site
  * @property {Mark[]} [marks] absent until the attempt has ended
  * @property {Verdict|null} [verdict]
+ * @property {boolean} [broken_off] by an error
  * @property {boolean} [recorded] of another trainer's run
  */
 

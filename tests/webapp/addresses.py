@@ -179,6 +179,8 @@ ADDRESSES: dict[str, Address] = {
     "run-curves": Address("reader", open=True, page=True),
     "run-curves-data": Address("reader", open=True, query="names=reward/mean"),
     "run-curves-csv": Address("reader", open=True),
+    "run-tasks": Address("reader", open=True),
+    "run-tasks-data": Address("reader", open=True),
     "run-faults": Address("reader", open=True),
     "run-echo": Address("reader", open=True),
     "run-echo-svg": Address("reader", open=True),

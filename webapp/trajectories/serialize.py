@@ -54,7 +54,7 @@ def trajectory_data(trajectory: Trajectory, turns: Iterable[dict[str, Any]] | No
 
     `turns`: its turn events in order, if already loaded. `turns_left_out`: number of turns beyond MAX_TURNS_LENGTH.
     `turns_not_stored`: number of turns that were longer than the site reads.
-    `broken_off`: True if an error ended it, such as one of its environment.
+    `broken_off`: True if an error ended it, such as one of its environment; without its text, which not all may read.
     `recorded`: True for another trainer's run, of which the player shows what was sent. Select its group and run.
     """
     shown = [turn_data(event) for event in (turn_events(trajectory) if turns is None else turns)]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.webapp import journal_builder
 from tests.webapp.fragments import contains
+from tests.webapp.javascript import evaluate
 from tests.webapp.page_requests import Visitors, who
 from trainer.journal.events import AttemptsUsed
 from trainer.metrics.training_use import TRAINING_USES
@@ -59,6 +60,15 @@ def test_sockets_get_the_counts_without_the_ids(run: Run) -> None:
     sent = json.loads(frames[-1].text)["events"][-1]
     assert (sent["type"], sent["iteration"], sent["counts"]) == ("attempts_used", 1, event.counts)
     assert "unused" not in sent
+
+
+def test_the_bar_has_a_part_for_each_use_that_occurs_in_order() -> None:
+    labels = {use: words.label for use, words in TRAINING_USES.items()}
+    data = {"use": {"iteration": 1, "counts": {"clipped": 2, "trained": 5, "timeout": 0}}, "labels": labels}
+    assert evaluate("live/training_use.js", "partsOf(data.use, data.labels)", data) == [
+        {"key": "trained", "label": "Trained on", "count": 5},
+        {"key": "clipped", "label": "All tokens clipped", "count": 2},
+    ]
 
 
 def test_a_repeated_iteration_has_no_use_until_it_is_known_again(played: Run) -> None:

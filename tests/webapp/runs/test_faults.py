@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from tests.webapp import journal_builder
 from tests.webapp.fragments import contains
+from tests.webapp.javascript import evaluate
 from tests.webapp.page_requests import Visitors, who
 from trainer.journal.events import Alarm, Event, Fault, Faults
 from webapp.ingest.tailer import JournalTailer
@@ -56,7 +59,13 @@ def test_the_worst_trouble_is_the_condition() -> None:
     assert get_condition(watch, faults) == Condition("sick", 1)
     assert get_condition(trapped, faults) == Condition("trapped", 7)
     assert get_condition(watch, []) == Condition("watch", 7)
-    assert get_condition({"state": "healthy", "iteration": 9}, []) is None
+    healthy = {"state": "healthy", "iteration": 9}
+    assert get_condition(healthy, []) is None
+    for alarm in (None, healthy, watch, trapped):
+        for present in ([], faults):
+            condition = get_condition(alarm, present)
+            data = {"alarm": alarm, "faults": present}
+            assert evaluate("live/run_header.js", "conditionOf(data)", data) == (condition and asdict(condition))
 
 
 def test_the_pages_say_what_is_wrong_and_what_helps(sick: Run, who: Visitors) -> None:

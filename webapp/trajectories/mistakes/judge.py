@@ -101,7 +101,7 @@ def verdict(
 
     It is the first mistake that made success impossible, or else bad luck, or else the budget.
     """
-    broken_off = played.get("broken_off") or played.get("end") == "interrupted"
+    broken_off = played.get("broken_off") or played.get("error") or played.get("end") == "interrupted"
     if played.get("success") is not False or broken_off:
         return None
     fatal = next((mark for mark in marks if mark.dead_end or not mark.kept), None)

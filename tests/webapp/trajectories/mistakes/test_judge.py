@@ -178,6 +178,8 @@ def test_attempts_that_are_solved_played_or_interrupted_have_no_verdict() -> Non
     data = played(sokoban(), LOCKED)
     assert judge(data | {"success": None, "end": None})[2] is None
     assert judge(data | {"success": False, "end": "interrupted"})[2] is None
+    for error in ({"broken_off": True}, {"error": "the environment failed"}):
+        assert judge(data | {"success": False, "end": "truncated"} | error)[2] is None
 
 
 def test_an_environment_without_a_solver_has_no_marks() -> None:
