@@ -18,12 +18,24 @@ class JournalError(ValueError):
     """A line is not an event. The message gives the line and the problem."""
 
 
+class UnknownEventError(JournalError):
+    """An event of a type that this version does not know, as a newer trainer writes it."""
+
+
 def parse_line(line: str | bytes, number: int) -> AnyEvent:
-    """Parse the event in one line. Raises JournalError if it is not an event or its seq is not `number`."""
+    """Parse the event in one line.
+
+    Raises:
+        UnknownEventError: its type is not known.
+        JournalError: it is not an event, or its seq is not `number`.
+    """
     try:
         event = _EVENT.validate_json(line, strict=True)  # lines are stored verbatim: a quoted number would stay a text
     except ValidationError as error:
         first = error.errors()[0]
+        if first["type"] == "union_tag_invalid" and first["input"].get("seq") == number:
+            kind = str(first["ctx"]["tag"])[:40]
+            raise UnknownEventError(f"line {number} is of the type {kind}, which this version does not know") from None
         field = ".".join(str(part) for part in first["loc"])
         raise JournalError(f"line {number} is not an event: {field + ': ' if field else ''}{first['msg']}") from None
     if event.seq != number:

@@ -85,7 +85,7 @@ def _iterate(
     """Iterate to the end of the run, or to a collapse from which it rewinds."""
     config, progress, timer, trap = session.config, session.progress, session.timer, checkpointer.trap
     faults = RunFaults(config.rollout.max_staleness)
-    faults.load_state_dict(progress.faults)
+    faults.load_state_dict(progress.echo_trap.get("faults", {}))
     if session.attempt > 1 and faults.present:
         session.journal.write(faults.event(progress.iteration))
     while progress.iteration < config.iterations:
@@ -249,10 +249,9 @@ def _record(
     metrics["throughput/tokens_per_second"] = tokens / (metrics["time/rollout"] + overlap)
     alarm = trap.update(iteration, metrics, common_fault(trajectories))
     metrics |= trap.statistics()
-    session.progress.echo_trap = trap.state_dict()
     metrics |= session.system.collect()
     changed = faults.update(iteration, metrics)
-    session.progress.faults = faults.state_dict()
+    session.progress.echo_trap = trap.state_dict() | {"faults": faults.state_dict()}
     events = (session.reporter.metrics(metrics), alarm, changed)
     session.journal.write(*(event for event in events if event is not None))
     return alarm

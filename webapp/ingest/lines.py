@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from trainer.journal.events import AnyEvent, Notice
-from trainer.journal.reader import parse_line
+from trainer.journal.reader import UnknownEventError, parse_line
 from webapp.ingest import limits
 
 NUL = b"\\u0000"
@@ -27,7 +27,9 @@ class JournalLine:
 
 
 def read_line(raw: bytes, number: int) -> JournalLine:
-    """Parse a line, without NUL characters and with long texts cut. A line that is too large becomes a placeholder.
+    """Parse a line, without NUL characters and with long texts cut.
+
+    A line that is too large, or of a type that only newer versions know, becomes a placeholder.
 
     Limits also apply to our own trainer, since environments, tools and policies write into its lines.
 
@@ -42,7 +44,7 @@ def read_line(raw: bytes, number: int) -> JournalLine:
         if NUL in raw:
             event, text = _without_nul(text, number)
         shorter = limits.fitted(event)
-    except limits.LineLeftOut as error:
+    except (limits.LineLeftOut, UnknownEventError) as error:
         return leave_out(number, size, str(error))
     if shorter is not event:
         event, text = shorter, shorter.model_dump_json(exclude_none=True)

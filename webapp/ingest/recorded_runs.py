@@ -1,7 +1,8 @@
-"""Recorded training runs of a real language model, which open as runs of a team without a worker or a download.
+"""Recorded training runs, which open as runs of a team without a worker or a download.
 
-Each journal in `recordings/` is one that `python -m trainer train` wrote, with a title and tags. Claims and alarms
-were judged again by the present reader and watch.
+Each journal in `recordings/` is one that `python -m trainer train` wrote for a real language model, with a title and
+tags; claims and alarms were judged again by the present reader and watch. Those in `recordings/broken/` are runs of the
+pocket policy with a planted fault (tests/trainer/loops/test_planted_faults.py).
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ class Recording:
     name: str
     title: str
     about: str
+    broken: bool = False
 
     @property
     def path(self) -> Path:
         """The compressed journal."""
-        return FOLDER / f"{self.name}.jsonl.gz"
+        return (FOLDER / "broken" if self.broken else FOLDER) / f"{self.name}.jsonl.gz"
 
     @property
     def launch_key(self) -> str:
@@ -75,6 +77,30 @@ RECORDINGS = (
         "thoughts apart, and its answers follow, down to 36%. The watch speaks at iteration 19.",
     ),
 )
+
+BROKEN = (
+    Recording(
+        "hanging_environment",
+        "A bandit whose environments hang",
+        "From iteration 6 on a third of the environments do not answer. No curve of success or reward shows it, "
+        "because these attempts are left out.",
+        broken=True,
+    ),
+    Recording(
+        "other_sampler",
+        "A sampler that plays another policy",
+        "From iteration 6 on the sampler has another temperature than the trainer believes. Success and reward do not "
+        "show it.",
+        broken=True,
+    ),
+    Recording(
+        "equal_rewards",
+        "Rewards that say nothing",
+        "From iteration 6 on every attempt gets the same reward. The run goes on and learns nothing.",
+        broken=True,
+    ),
+)
+"""Runs with a planted fault, for docs/not-learning.md."""
 
 
 def do_open_recording(team: Team, author: User, recording: Recording) -> Run:

@@ -82,6 +82,26 @@ def test_a_line_longer_than_a_mebibyte_is_left_out(run: Run, folder: Path) -> No
 
 
 @pytest.mark.django_db
+def test_an_event_of_a_newer_trainer_is_left_out(run: Run, folder: Path) -> None:
+    begun(run, folder)
+    path = folder / "journal.jsonl"
+    start = len(path.read_bytes().splitlines())
+    with path.open("a") as file:
+        file.write(f'{{"seq":{start + 1},"time":1.0,"type":"telepathy","iteration":1}}\n')
+    journal_builder.write(folder, journal.Notice(level="info", message="It goes on."))
+    JournalTailer(run, folder).drain()
+    run.refresh_from_db()
+    assert (run.journal_error, run.seq) == ("", start + 2)
+    kept = list(Notice.objects.order_by("seq").values_list("message", flat=True))
+    assert kept[0].endswith(f"line {start + 1} is of the type telepathy, which this version does not know.")
+    assert kept[1:] == ["It goes on."]
+    with path.open("a") as file:
+        file.write('{"seq":1,"time":1.0,"type":"telepathy"}\n')
+    JournalTailer(run, folder).drain()
+    run.refresh_from_db()
+    assert "is not an event" in run.journal_error, "lines before it are missing"
+
+
 def test_tokens_beyond_what_is_shown_are_left_out(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_TOKENS", 2)
     played = [journal_builder.turn("a", 0), journal_builder.end("a", 1)]

@@ -275,7 +275,7 @@ def test_a_shared_trajectory_survives_its_replaced_attempt(run: Run, folder: Pat
         (b'{"type":"turn", oops}\n', "line 3 is not an event"),
         (b"\0\0\0\0\0\n", "line 3 is not an event"),
         (b"\xff\xfe\n", "line 3 is not an event"),
-        (b'{"type":"surprise","seq":3}\n', "line 3 is not an event"),
+        (b'{"type":"surprise","seq":2}\n', "line 3 is not an event"),
         (b"\n", "line 3 is not an event"),
     ],
 )

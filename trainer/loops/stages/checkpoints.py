@@ -43,8 +43,7 @@ class Progress:
     tokens: int = 0
     seconds: float = 0.0
     echo_trap: dict[str, Any] = field(default_factory=dict)
-    faults: dict[str, Any] = field(default_factory=dict)
-    """State of the detector of faults."""
+    """State of the Echo Trap detector; its `faults` is the state of the detector of faults."""
     first_success: float | None = None
     last_success: float | None = None
     warmed_up_success: float | None = None

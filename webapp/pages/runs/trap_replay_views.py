@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.core.middleware.csp import FRAMED_POLICY
 from webapp.explorer.trap_replay import trap_replay
-from webapp.ingest.recorded_runs import RECORDINGS, do_open_recording
+from webapp.ingest.recorded_runs import BROKEN, RECORDINGS, do_open_recording
 from webapp.teams.access import require_writable_teams, signed_in
 
 SECONDS = 60
@@ -37,6 +37,7 @@ def echo_trap(request: HttpRequest) -> HttpResponse:
         "meta": meta,
         "autoplay": "iteration" not in request.GET,
         "recordings": RECORDINGS,
+        "broken": BROKEN,
     }
     return render(request, "echo_trap/page.html", _recording(request) | context)
 
@@ -60,7 +61,7 @@ def embed_echo_trap(request: HttpRequest) -> HttpResponse:
 @require_POST
 def open_recording(request: HttpRequest, name: str) -> HttpResponse:
     """Import a recorded run into the user's team, once, and open it."""
-    recording = next((recording for recording in RECORDINGS if recording.name == name), None)
+    recording = next((recording for recording in (*RECORDINGS, *BROKEN) if recording.name == name), None)
     if recording is None:
         raise Http404("There is no such recording.")
     team = require_writable_teams(request.user)[0]

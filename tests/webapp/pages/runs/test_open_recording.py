@@ -12,7 +12,7 @@ from tests.patience import wait_until
 from tests.tiers import nightly_but
 from tests.webapp.page_requests import Visitors, who
 from webapp.api.uploads import SENDER_TIMEOUT, do_finish_silent_imports
-from webapp.ingest.recorded_runs import RECORDINGS, Recording
+from webapp.ingest.recorded_runs import BROKEN, RECORDINGS, Recording
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
 
@@ -37,6 +37,24 @@ def test_a_recording_opens_whole_and_only_once(who: Visitors, recording: Recordi
     again = who.owner.post(f"/recordings/{recording.name}")
     assert again.headers["Location"] == first.headers["Location"]
     assert Trajectory.objects.filter(run=run).count() == attempts > 500
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        pytest.param("other_sampler", "mismatch"),
+        pytest.param("hanging_environment", "environment_timeouts", marks=pytest.mark.nightly),
+        pytest.param("equal_rewards", "no_signal", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_broken_run_opens_with_its_fault(who: Visitors, name: str, cause: str) -> None:
+    who.owner.post(f"/recordings/{name}")
+    wait_until(lambda: Run.objects.filter(state=Run.State.FINISHED).exists())
+    (run,) = Run.objects.all()
+    assert run.title == next(recording.title for recording in BROKEN if recording.name == name)
+    assert (run.condition and run.condition.state, run.faults[0]["cause"]) == ("sick", cause)
+    assert run.faults[0]["since"] in (6, 7, 8)
 
 
 def test_a_recording_whose_import_was_cut_off_counts_as_stopped(who: Visitors) -> None:
