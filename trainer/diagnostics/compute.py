@@ -7,7 +7,7 @@ NaN or infinity.
 from __future__ import annotations
 
 import math
-import unicodedata
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from statistics import stdev
@@ -24,8 +24,8 @@ from trainer.metrics.text import ngrams, template
 from trainer.rollout.trajectory import Trajectory
 
 Z_95 = 1.959963984540054
-GARBLED = ("Cc", "Co", "Cs")
-"""Unicode categories of characters that texts do not have: control characters, private ones, halves of a pair."""
+GARBLED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ue000-\uf8ff\ufffd]")
+"""Characters that texts do not have: control characters, halves of a pair, private ones, parts of a letter."""
 
 
 TRAJECTORY_METRICS: dict[str, Callable[[Sequence[Trajectory]], float | None]] = {
@@ -86,7 +86,7 @@ def turn_metrics(turns: Sequence[Turn]) -> dict[str, float]:
 
 def is_garbled(text: str) -> bool:
     """True if a text has characters that no text of a tokenizer with sound weights has, such as half of a letter."""
-    return any(unicodedata.category(sign) in GARBLED or sign == "\ufffd" for sign in text if sign not in "\n\t\r")
+    return GARBLED.search(text) is not None
 
 
 def reward_metrics(rewards: Sequence[float], groups: Sequence[int]) -> dict[str, float]:

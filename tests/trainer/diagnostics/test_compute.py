@@ -16,7 +16,8 @@ from trainer.algorithms.group_filter import keep_groups
 from trainer.diagnostics import compute
 from trainer.diagnostics.reasoning import reasoning_metrics
 from trainer.diagnostics.signal_checks import CHECKS
-from trainer.journal.events import ActionRecord, Turn
+from trainer.journal.events import ActionRecord, AttemptsUsed, Turn
+from trainer.learner.attempts_used import use_metrics
 from trainer.metrics.reasoning_table import FAMILIES
 from trainer.metrics.registry import METRICS
 from trainer.metrics.trap_signals import LIMIT, PREFIX
@@ -95,6 +96,7 @@ def test_the_metrics_of_a_small_rollout_by_hand() -> None:
         "reward/term/environment": pytest.approx((10.7 - 0.1 - 0.1) / 4),
         "reward/term/format": pytest.approx(-0.025),
         "success/rate": 0.25,
+        "format/garbled_share": 0.0,
         "format/valid_rate": 0.8,
         "entropy/mean": pytest.approx((4 * 4 * 0.5 + 12 * 1.5) / 28),
         "length/response": 5.6,
@@ -280,5 +282,22 @@ def test_every_metric_of_the_table_is_computed_somewhere() -> None:
     gradients |= {f"gradient/cosine_{one}_{other}" for one, other in combinations(terms, 2)}
     scores, lengths = -torch.rand(9, 9), [1] * 9
     thoughts = {name for family in FAMILIES for name in reasoning_metrics(scores, lengths, {}, family)}
-    assert METRICS.keys() - (tables | signals | literals | phases | gradients | thoughts) == set()
+    uses = use_metrics(AttemptsUsed(iteration=1, trained=0, unused={})).keys()
+    assert METRICS.keys() - (tables | signals | literals | phases | gradients | thoughts | uses) == set()
     assert (tables | signals) - METRICS.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "garbled"),
+    [
+        ("I push Left.\n\tThen: 推す, émigré, 🙂‍↔️, ∀x ∈ ℝ", False),
+        ("", False),
+        ("half of a letter \ufffd", True),
+        ("\ud83d", True),
+        ("a\x00b", True),
+        ("\x1b[0m", True),
+        ("\ue000", True),
+    ],
+)
+def test_garbled_texts_have_characters_that_no_text_has(text: str, garbled: bool) -> None:
+    assert compute.is_garbled(text) is garbled
