@@ -17,7 +17,7 @@ from typing import BinaryIO
 from django.db import DataError, IntegrityError, connection, transaction
 from django.utils import timezone
 
-from trainer.journal.events import AttemptsUsed, RunStarted, TrajectoryTokens
+from trainer.journal.events import RunStarted, TrajectoryTokens
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import JournalError, parse_line
 from webapp.ingest import writer
@@ -255,7 +255,6 @@ def frame(lines: list[JournalLine], slugs: dict[int, list[str]], judged: JudgedB
     """Return the websocket frame: the journal's lines, with the slugs of the members added to each group_started.
 
     One event also has the site's verdicts, as `judged`. Token arrays are left out: they are fetched per trajectory.
-    Instead of the ids of unused attempts there are the counts of all attempts.
     """
     texts = []
     for line in lines:
@@ -264,9 +263,6 @@ def frame(lines: list[JournalLine], slugs: dict[int, list[str]], judged: JudgedB
             text = f'{text.rstrip()[:-1]},"slugs":{json.dumps(slugs[line.event.seq])}}}'
         if isinstance(line.event, TrajectoryTokens):
             text = line.event.model_dump_json(exclude={"data"}, exclude_none=True)
-        if isinstance(line.event, AttemptsUsed):
-            used = line.event.model_dump(include={"type", "seq", "time", "iteration"})
-            text = json.dumps(used | {"counts": line.event.counts})
         if judged is not None and line.event.seq == judged.seq:
             text = f'{text.rstrip()[:-1]},"judged":{json.dumps(judged.as_data())}}}'
         texts.append(text)

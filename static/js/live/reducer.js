@@ -55,7 +55,7 @@ function change(state, event) {
     case "groups_scored":
       return { wall: scored(state.wall, event) };
     case "attempts_used":
-      return { training_use: { iteration: event.iteration, counts: event.counts } };
+      return { training_use: used(event) };
     case "metrics":
       return {
         run: advanced(state.run, event.iteration),
@@ -82,6 +82,14 @@ function change(state, event) {
     default:
       return {};
   }
+}
+
+/** Counts of attempts by training use, as AttemptsUsed.counts. @param {Event} event @returns {Snapshot["training_use"]} */
+function used({ iteration, trained, unused }) {
+  /** @type {Record<string, number>} */
+  const counts = { trained };
+  for (const [reason, ids] of Object.entries(unused)) if (ids.length) counts[reason] = ids.length;
+  return { iteration, counts };
 }
 
 /** The run with so many iterations finished. @param {Snapshot["run"]} run @param {number} iteration */

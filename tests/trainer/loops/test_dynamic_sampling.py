@@ -57,8 +57,11 @@ def test_uninformative_groups_are_replaced_until_none_is_missing(pocket_folder, 
     (scored,) = events(tmp_path, GroupsScored)
     assert {score.group: score.kept for score in scored.groups} == {n: n in (1, 4, 5) for n in range(6)}
     (used,) = events(tmp_path, AttemptsUsed)
-    assert {reason: {group_of(name) for name in ids} for reason, ids in used.unused.items()} == {"resampled": {0, 2, 3}}
-    assert used.trained == 9
+    unused = {reason: {group_of(name) for name in ids} for reason, ids in used.unused.items()}
+    assert unused == {"resampled": {0, 2, 3}, "zero_advantage": {1, 4, 5}}, (
+        "the middle one of three rewards is the mean"
+    )
+    assert used.trained == 6
     (metrics,) = events(tmp_path, Metrics)
     assert metrics.values["rollout/sampling_rounds"] == 3
     assert metrics.values["rollout/informative_groups"] == 3

@@ -52,7 +52,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "the same with LoRA": STARPO_S | {"lora": {"rank": 2, "alpha": 4}},
 }
 ABOUT_THE_PROCESS = ("run_started", "phase", "notice", "faults", "checkpoint", "checkpoint_removed", "run_finished")
-CLOCKS = ("time/", "throughput/", "system/")
+CLOCKS = ("time/", "throughput/", "system/", "cluster/")
 
 
 def history(folder: Path) -> list[dict[str, Any]]:

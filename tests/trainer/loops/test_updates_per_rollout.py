@@ -37,7 +37,7 @@ def test_online_k_takes_k_times_the_steps_at_the_same_batch_size(pocket_folder, 
     )
     sizes = []
     step = learner._step
-    learner._step = lambda plan, *rest, **more: (sizes.append(len(plan.batch)), step(plan, *rest, **more))
+    learner._step = lambda plan, *rest, **more: (sizes.append(len(plan.batch)), step(plan, *rest, **more))[1]
     values = learner.update(batch_of(learner, REWARDS), 1)
     assert values["update/steps"] == 3 * reuse
     assert sizes == [2] * 3 * reuse
@@ -47,7 +47,10 @@ def test_each_pass_sees_every_trajectory_once_in_a_new_order(pocket_folder):
     learner = learner_for(pocket_folder, algorithm={"updates_per_rollout": 3}, optimizer={"mini_batch_trajectories": 2})
     seen = []
     step = learner._step
-    learner._step = lambda plan, *rest, **more: (seen.extend(plan.batch.trajectory.tolist()), step(plan, *rest, **more))
+    learner._step = lambda plan, *rest, **more: (
+        seen.extend(plan.batch.trajectory.tolist()),
+        step(plan, *rest, **more),
+    )[1]
     learner.update(batch_of(learner, REWARDS), 1)
     passes = [seen[start : start + 6] for start in range(0, 18, 6)]
     assert all(sorted(rows) == list(range(6)) for rows in passes)

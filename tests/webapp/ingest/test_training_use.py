@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import pytest
@@ -14,7 +13,6 @@ from tests.webapp.page_requests import Visitors, who
 from trainer.journal.events import AttemptsUsed
 from trainer.metrics.training_use import TRAINING_USES
 from webapp.ingest.tailer import JournalTailer
-from webapp.live.frame_reader import status_and_frames
 from webapp.live.snapshot import snapshot
 from webapp.runs.models import LogLine, Run
 from webapp.trajectories.models import Trajectory
@@ -50,16 +48,6 @@ def test_each_attempt_of_the_iteration_has_its_use(played: Run) -> None:
     assert snapshot(played)["training_use"] == played.training_use
     line = LogLine.objects.get(run=played, message__contains="learnt")
     assert line.message == "Iteration 1: the update learnt from 1 of 4 attempts; 2 filtered out, 1 all tokens clipped."
-
-
-def test_sockets_get_the_counts_without_the_ids(run: Run) -> None:
-    event = used(1)
-    journal_builder.write(run.folder, journal_builder.started(), *list(journal_builder.iteration(1))[:-1], event)
-    JournalTailer(run).drain()
-    _, frames = status_and_frames(run.pk, 0)
-    sent = json.loads(frames[-1].text)["events"][-1]
-    assert (sent["type"], sent["iteration"], sent["counts"]) == ("attempts_used", 1, event.counts)
-    assert "unused" not in sent
 
 
 def test_the_bar_has_a_part_for_each_use_that_occurs_in_order() -> None:
