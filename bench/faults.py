@@ -32,15 +32,14 @@ def named(journal: Path) -> tuple[int, list[Fault]]:
     detector, iterations = RunFaults(), 0
     found: dict[str, Fault] = {}
     with gzip.open(journal) if journal.suffix == ".gz" else journal.open("rb") as lines:
-        events = list(reader.read_lines(lines))
-    for event in events:
-        if isinstance(event, RunStarted):
-            detector = RunFaults(event.config.get("rollout", {}).get("max_staleness", 0))
-        elif isinstance(event, Metrics) and "reward/mean" in event.values and event.iteration > 0:
-            iterations += 1
-            changed = detector.update(event.iteration, event.values)
-            for fault in changed.present if changed else ():
-                found.setdefault(fault.cause, fault)
+        for event in reader.read_lines(lines):
+            if isinstance(event, RunStarted):
+                detector = RunFaults(event.config.get("rollout", {}).get("max_staleness", 0))
+            elif isinstance(event, Metrics) and "reward/mean" in event.values and event.iteration > 0:
+                iterations += 1
+                changed = detector.update(event.iteration, event.values)
+                for fault in changed.present if changed else ():
+                    found.setdefault(fault.cause, fault)
     return iterations, list(found.values())
 
 

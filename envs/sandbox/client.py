@@ -74,7 +74,7 @@ class Sandbox:
     def make(self) -> SandboxedEnv:
         """Make an environment in a separate process. Raises EnvironmentFailure if none can be made."""
         if self._start_error is not None:
-            raise self._start_error
+            raise self._start_error.with_traceback(None)  # which would grow with each attempt
         number = self._count = self._count + 1
         for attempt in range(2):
             host = self._running_host()

@@ -310,7 +310,7 @@ class RayRolloutPool:
         opened.counts[number] = (report.done, report.tokens)
         if report.final:
             member.session = member.report = None
-            self._usage.add(report, self._members.index(member))
+            self._usage.add(report, id(member))
         else:
             member.report = member.handle.report.remote(_REPORT_SECONDS)
         if report.failure is not None and not isinstance(report.failure, Interrupted):

@@ -28,10 +28,14 @@ SLOWER = 4.0  # times slower than usual
 SLOWEST = 0.4  # share of the median actor's speed
 CLOCK_SECONDS = 60.0
 LEAST_DISK, LEAST_MEMORY = 2**30, 2**28  # bytes
-WATCHED = (
-    *(f"{USE_PREFIX}{use}" for use in OWN_USES),
-    *(cause.metric for cause in CAUSES.values()),
-    *("success/rate", "update/steps", "update/skipped_in_a_row", "policy/loss"),
+WATCHED = tuple(
+    dict.fromkeys(
+        (
+            *(f"{USE_PREFIX}{use}" for use in OWN_USES),
+            *(cause.metric for cause in CAUSES.values()),
+            *("success/rate", "update/steps", "update/skipped_in_a_row", "policy/loss"),
+        )
+    )
 )
 
 
@@ -51,10 +55,10 @@ class FaultHistory:
                 earlier = [entry for entry in self.series.get(name, []) if entry[0] < iteration]
                 self.series[name] = [*earlier, (iteration, metrics[name])][-MEMORY - 1 :]
 
-    def now(self, name: str, default: float | None = None) -> float | None:
-        """Return the value of this iteration."""
+    def now(self, name: str) -> float | None:
+        """Return the value of this iteration; None without one."""
         at, value = self.series.get(name, [(-1, 0.0)])[-1]
-        return value if at == self.iteration else default
+        return value if at == self.iteration else None
 
     def number(self, name: str) -> float:
         """Return the value of this iteration, 0 without one."""

@@ -14,7 +14,9 @@ async function load(place) {
 if (place instanceof HTMLElement) {
   document.addEventListener("runevents", (event) => {
     const events = /** @type {CustomEvent<import("../types.js").Event[]>} */ (event).detail;
-    if (events.some(({ type, judged }) => type === "faults" || judged)) void load(place);
+    const shown = place.childElementCount > 0;
+    if (events.some(({ type, judged }) => type === "faults" || (judged && (shown || judged.faults.length > 0))))
+      void load(place);
   });
   document.addEventListener("runreloaded", () => void load(place));
 }

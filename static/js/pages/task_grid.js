@@ -49,7 +49,7 @@ export function ordered(tasks, order) {
 }
 
 /**
- * Row and column at a position in the whole grid; null between and beside the cells.
+ * Row and column at a position in the whole grid; null outside the cells.
  * @param {{x: number, y: number}} place
  * @param {{rows: number, columns: number}} shape
  */

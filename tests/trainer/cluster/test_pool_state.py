@@ -62,7 +62,7 @@ def test_usage_is_the_share_of_busy_seconds():
     metrics = usage.metrics(2)
     assert 0.7 < metrics["cluster/rollout_idle_share"] < 0.8
     assert metrics["cluster/tokens_per_second"] == 20
-    assert "cluster/slowest_actor" not in metrics, "it is alone"
+    assert "cluster/slowest_actor" not in metrics, "there is no other actor"
     for actor, tokens in enumerate((100, 400, 100, 20), start=1):
         usage.add(PlayReport(seconds=5.0, tokens=tokens), actor)
     assert usage.metrics(5)["cluster/slowest_actor"] == 0.2

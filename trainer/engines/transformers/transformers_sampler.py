@@ -92,7 +92,7 @@ class TransformersSampler:
         return TransformersSession(self, seeds, params, listener, turns)
 
     def weights_updated(self, version: int = 0) -> None:
-        """Note the version: the weights themselves are those of the model, which the learner shares or loads."""
+        """Note the version. The sampler reads the weights from the model, which the learner shares or loads."""
         self.version = version
 
     def sleep(self) -> None:
