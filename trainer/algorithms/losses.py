@@ -85,17 +85,32 @@ class ValueLossInputs:
 
 
 @dataclass(frozen=True)
+class TokenOutcomes:
+    """What the objective did with each policy token, (B, T), detached; 0 and False off the mask.
+
+    Attributes:
+        ratios: importance ratios that were compared with the bounds.
+        clipped: whether a bound cut off the token's gradient (in cispo: limited it).
+        teaches: whether the objective has a gradient at the token.
+    """
+
+    ratios: Tensor
+    clipped: Tensor
+    teaches: Tensor
+
+
+@dataclass(frozen=True)
 class LossOutputs:
     """A (micro-)batch's share of the update batch's loss and metrics; shares add up over the micro-batches.
 
     Attributes:
         metrics: detached scalars by their names in the metric registry.
-        teaches: (B,) whether the objective has a gradient at any token of each row; None for other losses.
+        tokens: outcomes of the policy's tokens; None for other losses.
     """
 
     loss: Tensor
     metrics: dict[str, Tensor] = field(default_factory=dict)
-    teaches: Tensor | None = None
+    tokens: TokenOutcomes | None = None
 
 
 def precise(values: Tensor) -> Tensor:
@@ -140,8 +155,8 @@ def policy_loss(
         aggregation: a name of `AGGREGATIONS`.
         objective: a name of `OBJECTIVES`.
     Returns:
-        The loss, and which rows it teaches; its metrics are the share of policy tokens whose gradient each bound cuts
-        off (in cispo: limits), and the k3 estimate of KL(old ‖ new).
+        The loss, and the outcome of each token; its metrics are the share of policy tokens whose gradient each bound
+        cuts off (in cispo: limits), and the k3 estimate of KL(old ‖ new).
     """
     mask, totals = inputs.mask, inputs.totals or LossTotals.of(inputs.mask)
     advantages = only(precise(inputs.advantages.detach()), mask)
@@ -161,10 +176,12 @@ def policy_loss(
             cut_off["policy/clip_fraction_dual"] = falling & (found.ratios > dual_clip)
         shares = cut_off | {"policy/kl_to_rollout": log_ratio.exp() - log_ratio - 1}
         metrics = {name: aggregate(share.float(), mask, "token-mean", totals) for name, share in shares.items()}
+        clipped = torch.stack(list(cut_off.values())).any(dim=0) & mask.bool()
         teaches = (falling | rising) & mask.bool()
         if objective != "cispo":
-            teaches &= ~torch.stack(list(cut_off.values())).any(dim=0)
-    return LossOutputs(loss, metrics, teaches.any(dim=1))
+            teaches &= ~clipped
+        outcomes = TokenOutcomes(only(found.ratios.detach(), mask), clipped, teaches)
+    return LossOutputs(loss, metrics, outcomes)
 
 
 def value_loss(inputs: ValueLossInputs, *, clip: float | None, aggregation: str = "token-mean") -> LossOutputs:

@@ -30,6 +30,7 @@ from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.journal.protocol import LEARNER_STATE
 from trainer.learner.groups.imitator import Imitator
 from trainer.learner.learner import Learner
+from trainer.learner.learnt_tokens import LearntTokens
 from trainer.learner.update_meter import UpdateReport
 from trainer.memory import preflight
 from trainer.policy.load import pick_device
@@ -52,11 +53,10 @@ class LearnerReport:
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """Metrics of an update, and `advantages` and `taught` of its learner."""
+    """Metrics of an update, and `learnt` of its learner."""
 
     metrics: dict[str, float]
-    advantages: Tensor | None
-    taught: Tensor | None
+    learnt: LearntTokens | None
 
 
 def find_interface(address: str) -> str:
@@ -180,7 +180,7 @@ class LearnerActor:
         """See `Learner.update`. Only the first rank returns the result."""
         assert isinstance(self.learner, Learner)
         metrics = self.learner.update(batch, iteration)
-        return None if self.rank else UpdateResult(metrics, self.learner.advantages, self.learner.taught)
+        return None if self.rank else UpdateResult(metrics, self.learner.learnt)
 
     def cross_scores(self, *arguments: Any) -> Tensor | None:
         """See `Learner.cross_scores`. Only the first rank returns the result."""

@@ -24,6 +24,7 @@ from trainer.config.run import RunConfig
 from trainer.config.update_variants import VARIANTS_VARIABLE
 from trainer.distributed.group import check_sharding
 from trainer.journal.protocol import LEARNER_STATE
+from trainer.learner.learnt_tokens import LearntTokens
 from trainer.learner.update_meter import UpdateReport
 from trainer.policy.weights import VersionedWeights
 from trainer.rollout.runner import Interrupted
@@ -70,8 +71,7 @@ class RayLearnerGroup:
         if len(bundles) > 1:
             check_sharding(config)
         self.config, self.stop = config, stop
-        self.advantages: Tensor | None = None
-        self.taught: Tensor | None = None
+        self.learnt: LearntTokens | None = None
         self.version = 0
         self._progress: Callable[[UpdateReport], None] | None = None
         self._notify: Callable[[str], None] = lambda message: None
@@ -102,7 +102,7 @@ class RayLearnerGroup:
 
     def update(self, batch: Batch, iteration: int, /) -> dict[str, float]:
         result: UpdateResult = self._on_all_ranks("update", ray.put(batch), iteration)
-        self.advantages, self.taught = result.advantages, result.taught
+        self.learnt = result.learnt
         self.version += 1
         return result.metrics
 

@@ -202,10 +202,12 @@ def mismatch_metrics(trainer_logprobs: Tensor, sampler_logprobs: Tensor, mask: T
     difference = difference[difference.isfinite()].clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     if difference.numel() == 0:
         return {}
-    ratio = difference.exp()
+    ratio, distance = difference.exp(), difference.abs()
     weight = ratio / ratio.mean()
     return finite(
         {
+            "mismatch/mean": float(distance.mean()),
+            "mismatch/p99": float(distance.kthvalue(math.ceil(0.99 * distance.numel())).values),
             "mismatch/k3": max(0.0, float((torch.expm1(difference) - difference).mean())),
             "mismatch/chi2": float((ratio**2).mean()) - 1,
             "mismatch/ess": min(1.0, 1 / float((weight**2).mean())),

@@ -195,7 +195,7 @@ class TrajectoryFinished(Event):
 
 
 class TrajectoryTokens(Event):
-    """Sampled tokens of a finished trajectory with values from sampler and update, packed by token_arrays.py."""
+    """Tokens of a finished trajectory with values from sampler and update, packed by token_arrays.py."""
 
     type: Literal["trajectory_tokens"] = "trajectory_tokens"
     trajectory: str
@@ -205,7 +205,19 @@ class TrajectoryTokens(Event):
         description="Why there are no advantages: evaluation; dropped by the filter; broken: the environment failed; "
         "no_update: no group had a signal.",
     )
-    data: str = Field(description="Ids, lengths of the pieces, log-probabilities, entropies, advantages; packed.")
+    mismatch: float | None = Field(
+        default=None,
+        ge=0,
+        description="Mean absolute difference of the trainer's and the sampler's log-probabilities, nats.",
+    )
+    retokenised: int | None = Field(
+        default=None,
+        ge=0,
+        description="Sampled tokens at whose place the response's text has another token when it is encoded again.",
+    )
+    data: str = Field(
+        description="Ids, lengths of the pieces, log-probabilities, entropies, advantages, and what was read; packed."
+    )
 
     @field_validator("data")
     @classmethod

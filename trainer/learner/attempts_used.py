@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-
-from torch import Tensor
 
 from trainer.journal.events import AttemptsUsed, UnusedReason
 from trainer.learner.batch_selection import BatchSelection
+from trainer.learner.learnt_tokens import LearntBatch
 from trainer.metrics.training_use import OWN_USES, USE_PREFIX
-from trainer.rollout.trajectory import Batch, Trajectory
-
-
-@dataclass(frozen=True)
-class LearntRows:
-    """Rows of an update's batch after the update.
-
-    Attributes:
-        advantages: (B, T), 0 off the mask.
-        taught: (B,) rows from which the policy learnt, as `LearnerGroup.taught`.
-        trains_policy: False if the iteration trained only the critic.
-    """
-
-    batch: Batch
-    advantages: Tensor
-    taught: Tensor
-    trains_policy: bool
-
-    def numbers(self, rows: Tensor) -> set[int]:
-        """Return the numbers of the trajectories with at least one of these (B,) rows."""
-        return set(self.batch.trajectory[rows].tolist())
+from trainer.rollout.trajectory import Trajectory
 
 
 def attempts_used(
     iteration: int,
     trajectories: Sequence[Trajectory],
     selection: BatchSelection,
-    learnt: LearntRows | None,
+    learnt: LearntBatch | None,
     replaced: Collection[int] = (),
 ) -> AttemptsUsed:
     """Return the event that tells for each attempt of an iteration if the update learnt from it, and else why not.
@@ -73,19 +51,18 @@ def attempts_used(
     return AttemptsUsed(iteration=iteration, trained=trained, unused=unused)
 
 
-def _own_reasons(selection: BatchSelection, learnt: LearntRows | None) -> Mapping[str, UnusedReason | None]:
+def _own_reasons(selection: BatchSelection, learnt: LearntBatch | None) -> Mapping[str, UnusedReason | None]:
     """Return the reason of each kept trajectory that lies in its own tokens; None for those that taught something."""
     if learnt is None:  # the rewards of no kept group differ
         return {trajectory.id: "equal_rewards" for trajectory in selection.kept}
-    valued = learnt.numbers(((learnt.advantages != 0) & learnt.batch.mask).any(dim=1))
-    taught = learnt.numbers(learnt.taught)
+    valued, taught = learnt.numbers(learnt.tokens.advantages != 0), learnt.numbers(learnt.tokens.taught)
 
     def reason(number: int, trajectory: Trajectory) -> UnusedReason | None:
         if not trajectory.tokens:
             return "empty"
         if number not in valued:
             return "zero_advantage"
-        if not learnt.trains_policy:
+        if not learnt.tokens.trains_policy:
             return "critic_warmup"
         return None if number in taught else "clipped"
 

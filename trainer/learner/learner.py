@@ -22,6 +22,7 @@ from trainer.distributed.group import ProcessGroup, SingleProcess
 from trainer.journal.protocol import ADAPTER_FOLDER, LEARNER_STATE
 from trainer.learner import optimizers
 from trainer.learner.advantage_estimation import estimate_update
+from trainer.learner.learnt_tokens import LearntTokens, TokenLedger
 from trainer.learner.micro_batch_plan import MicroBatch, MicroBatchPlan, Planner, plan_passes
 from trainer.learner.micro_batches import token_limit
 from trainer.learner.mutual_information import cross_scores
@@ -52,9 +53,7 @@ class Learner:
         trainable: the trained modules by name: `policy` and, if there is one, `critic`.
         oom_retry: the size of micro-batches, halved once when the GPU runs out of memory.
         meter: reports the progress of each update.
-        advantages: (B, T) of the last update's batch.
-        taught: (B,) rows of the last update's batch from which the policy learnt: in some step the objective had a
-            gradient at some of their tokens.
+        learnt: tokens of the last update's batch after it; None before the first update.
         version: number of updates by this learner.
     """
 
@@ -84,8 +83,7 @@ class Learner:
         self.planner = Planner(self.shares_prompts, variants.packing, self.group, self.device, variants.flex_attention)
         self.meter = UpdateMeter()
         self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry, self.meter)
-        self.advantages: Tensor | None = None
-        self.taught: Tensor | None = None
+        self.learnt: LearntTokens | None = None
         self.version = 0
 
     @property
@@ -111,21 +109,21 @@ class Learner:
         factor = optimizers.lr_factor(self.config.optimizer, iteration, self.config.iterations)
         rates = {name: part.schedule(factor) for name, part in self.trainable.items()}
         metrics.set("policy/learning_rate", rates[POLICY])
+        metrics.set("mismatch/loss_share", float(batch.mask.sum() / batch.attention.sum()))
         passes = self.config.algorithm.updates_per_rollout
         step_cost = self._step_cost(iteration)
         self.meter.begin(self.scorer.planned_rows(len(batch)) + passes * step_cost * len(batch), passes)
         scores = self.scorer.score_batch(self.planner.plan(batch), metrics)
-        self.advantages, tensors = estimate_update(batch, scores, self.config.algorithm, metrics)
-        taught, first = torch.zeros(len(batch)), True
+        advantages, tensors = estimate_update(batch, scores, self.config.algorithm, metrics)
+        ledger, first = TokenLedger(batch.mask.shape), True
         for steps in plan_passes(batch, self.config, iteration):
             plans = [self.planner.plan(batch.select(rows)) for rows in steps]
             self.meter.begin_pass(plans)
             for plan, rows in zip(plans, steps, strict=True):
                 losses = StepLosses(self.config, plan.batch, tensors.select(rows, batch.mask.shape[1]))
-                taught[rows] += self._step(plan, losses, metrics, iteration=iteration, first=first)
+                ledger.add(rows, self._step(plan, losses, metrics, iteration=iteration, first=first))
                 first = False
-        self.group.all_reduce(taught)
-        self.taught = taught > 0
+        self.learnt = ledger.result(self.group, advantages, trains_policy=self._trains_policy(iteration))
         self.trainable[POLICY].weights.finish()
         self.version += 1
         return metrics.result()
@@ -139,8 +137,8 @@ class Learner:
 
     def _step(
         self, plan: MicroBatchPlan, losses: StepLosses, metrics: StepMetrics, *, iteration: int, first: bool
-    ) -> Tensor:
-        """Take one optimiser step of policy and critic. Returns which rows teach, as `StepGradients.teaches`."""
+    ) -> StepGradients:
+        """Take one optimiser step of policy and critic. Returns this process's share of it."""
         batch, trains_policy = plan.batch, self._trains_policy(iteration)
         every = self.config.diagnostics.gradient_terms_every
         if first and trains_policy and self.group.rank == 0 and every and iteration % every == 0:
@@ -149,14 +147,15 @@ class Learner:
         gradients = self.oom_retry.run(phase)
         sums = self.group.sum_by_name(gradients.sums)
         if first and trains_policy:
-            self.group.all_reduce(gradients.logprobs)
-            metrics.update(mismatch_metrics(gradients.logprobs, batch.sampler_logprobs, batch.mask))
+            logprobs = gradients.logprobs.clone()
+            self.group.all_reduce(logprobs)
+            metrics.update(mismatch_metrics(logprobs, batch.sampler_logprobs, batch.mask))
         if trains_policy:
             self.trainable[POLICY].step(self.group, "policy/grad_norm", sums)
         if CRITIC in self.trainable:
             self.trainable[CRITIC].step(self.group, "value/grad_norm", sums)
         metrics.add(sums)
-        return gradients.teaches
+        return gradients
 
     def _gradients(self, plan: MicroBatchPlan, losses: StepLosses, iteration: int, tokens: int) -> StepGradients:
         """Compute this process's share of a step's gradients from scratch."""

@@ -14,6 +14,7 @@ from trainer.algorithms.losses import (
     LossInputs,
     LossOutputs,
     LossTotals,
+    TokenOutcomes,
     ValueLossInputs,
     aggregate,
     kl_penalty,
@@ -52,13 +53,13 @@ class StepGradients:
 
     Attributes:
         sums: sums of metrics.
-        logprobs: (B, T) log-probabilities of the policy, 0 elsewhere.
-        teaches: (B,) whether the objective has a gradient at any token of each row; False in rows of other processes.
+        logprobs: (B, T) log-probabilities of the policy; 0 elsewhere and in rows of other processes.
+        tokens: (B, T) outcomes of the objective; 0 and False in rows of other processes.
     """
 
     sums: dict[str, float]
     logprobs: Tensor
-    teaches: Tensor
+    tokens: TokenOutcomes
 
 
 class StepLosses:
@@ -118,24 +119,28 @@ class StepLosses:
         self, micro_batches: Iterable[MicroBatch], network: nn.Module | None, critic: Critic | None
     ) -> StepGradients:
         """Accumulate the gradients of policy and critic; None for a model that this step does not train."""
-        computed: list[tuple[Tensor, Tensor, Tensor | None]] = []  # indices of rows, log-probabilities, if they teach
+        computed: list[tuple[Tensor, Tensor, TokenOutcomes | None]] = []  # indices of rows, log-probabilities, outcomes
         shares: list[tuple[str, Tensor]] = []  # read after all micro-batches are queued: reading waits for the GPU
         for micro_batch in micro_batches:
             if network is not None:
                 policy = self.policy_terms(network, micro_batch)
-                computed.append((micro_batch.rows, policy.logprobs.detach(), policy.outputs.teaches))
+                computed.append((micro_batch.rows, policy.logprobs.detach(), policy.outputs.tokens))
                 sum(policy.terms.values()).backward()  # type: ignore[union-attr]
                 shares += _shares("policy/loss", policy.outputs)
             if critic is not None:
                 value = self.value_loss(critic, micro_batch)
                 (self.algorithm.value_coef * value.loss).backward()  # type: ignore[no-untyped-call]
                 shares += _shares("value/loss", value)
-        logprobs, taught = torch.zeros(self.shape), torch.zeros(self.shape[0], dtype=torch.bool)
-        for rows, values, teaches in computed:
-            logprobs[rows, : values.shape[1]] += values.cpu()
-            if teaches is not None:
-                taught[rows] |= teaches.cpu()
-        return StepGradients(_summed(shares), logprobs, taught)
+        logprobs, ratios = torch.zeros(self.shape), torch.zeros(self.shape)
+        clipped, teaches = torch.zeros(self.shape, dtype=torch.bool), torch.zeros(self.shape, dtype=torch.bool)
+        for rows, values, tokens in computed:
+            width = values.shape[1]
+            logprobs[rows, :width] += values.cpu()
+            if tokens is not None:
+                ratios[rows, :width] += tokens.ratios.cpu()
+                clipped[rows, :width] |= tokens.clipped.cpu()
+                teaches[rows, :width] |= tokens.teaches.cpu()
+        return StepGradients(_summed(shares), logprobs, TokenOutcomes(ratios, clipped, teaches))
 
     def gradient_terms(self, model: PreTrainedModel, micro_batches: Iterable[MicroBatch]) -> dict[str, float]:
         """Compute gradient/*: norms and cosines of the policy's loss terms' gradients; accumulates no gradient."""

@@ -199,6 +199,7 @@ def _restore_tokens(
     start = 0
     for index, (turn, count) in enumerate(zip(trajectory.turns, arrays.turns, strict=True)):
         if index == 0:
+            trajectory.task = task
             trajectory.append_prompt(chat.opening(task + turn.state))
         else:
             role = message_role(trajectory.turns[index - 1])
@@ -208,6 +209,7 @@ def _restore_tokens(
         if first > 0:
             trajectory.prompts[index] = _window(trajectory, trajectory.turns[first : index + 1], task, chat)
         ids = arrays.ids[start : start + count].tolist()
+        assert arrays.logprobs is not None, "only other trainers may send none"
         logprobs = arrays.logprobs[start : start + count].astype(float).tolist()
         trajectory.append_response(ids, logprobs, [0.0] * count, index)
         start += count

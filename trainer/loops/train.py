@@ -13,9 +13,11 @@ from trainer.diagnostics.format_faults import common_fault
 from trainer.diagnostics.run_faults import RunFaults
 from trainer.diagnostics.skipped_updates import skipped_update_notice
 from trainer.journal.events import Alarm, GroupsScored, UpdateSkipped
-from trainer.learner.attempts_used import LearntRows, attempts_used, use_metrics
+from trainer.learner.attempts_used import attempts_used, use_metrics
 from trainer.learner.batch_selection import BatchSelection, select_batch
 from trainer.learner.groups.learner_group import LearnerGroup
+from trainer.learner.learnt_tokens import LearntBatch
+from trainer.learner.token_recorder import retokenised_share
 from trainer.loops.session import RunSession
 from trainer.loops.sft import warm_up
 from trainer.loops.stages.checkpointer import Checkpointer
@@ -144,11 +146,12 @@ def _learn(
             metrics |= learners.update(batch, iteration)
             rollouts.update_weights(learners)
     progress.skipped_updates = progress.skipped_updates + 1 if batch is None else 0
-    advantages, taught = (None, None) if batch is None else (learners.advantages, learners.taught)
-    session.journal.write(*rollouts.recorder.learned(trajectories, selection.kept, batch, advantages))
     learnt = None
-    if batch is not None and advantages is not None and taught is not None:
-        learnt = LearntRows(batch, advantages, taught, iteration > config.optimizer.critic_warmup)
+    if batch is not None and learners.learnt is not None:
+        learnt = LearntBatch(batch, learners.learnt)
+    tokens = list(rollouts.recorder.learned(trajectories, selection.kept, learnt))
+    session.journal.write(*tokens)
+    metrics |= retokenised_share(tokens)
     used = attempts_used(iteration, trajectories, selection, learnt, rollouts.replaced)
     session.journal.write(used)
     metrics |= use_metrics(used)

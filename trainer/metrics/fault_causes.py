@@ -18,6 +18,7 @@ class FaultCause:
         metric: a metric whose curve shows it.
         explains: causes that may be its consequences.
         use: a training use whose attempts show it; empty: none.
+        sort: order of the attempts in which the first ones show it best; empty: none.
     """
 
     title: str
@@ -26,6 +27,7 @@ class FaultCause:
     metric: str
     explains: tuple[str, ...] = ()
     use: str = ""
+    sort: str = ""
 
 
 CAUSES: dict[str, FaultCause] = {
@@ -103,10 +105,11 @@ CAUSES: dict[str, FaultCause] = {
     "mismatch": FaultCause(
         "Sampler and trainer disagree about probabilities",
         "The sampler plays another policy than the one that is trained: other weights, precision, temperature or "
-        "tokens. Compare both in the token view of an attempt, and set algorithm.tis_cap meanwhile.",
+        "tokens. The token page of an attempt compares both and checks what was read. Set algorithm.tis_cap meanwhile.",
         "k3 of 0.1 nats a token; or of 0.01 and ten times the usual; with rollouts ahead, 0.5",
         "mismatch/k3",
         ("clipped", "garbled_text", "broken_gradient"),
+        sort="-mismatch",
     ),
     "no_learning_rate": FaultCause(
         "The learning rate is zero",

@@ -333,6 +333,45 @@ ITERATION: tuple[MetricSpec, ...] = (
             decimals=6,
         )
     ),
+    positive(
+        spec(
+            "mismatch/mean",
+            "Mean difference",
+            "mismatch",
+            "Mean absolute difference of the trainer's and the sampler's log-probabilities; engines in bfloat16 differ "
+            "by a few hundredths.",
+            "nats",
+            "down",
+            decimals=4,
+        )
+    ),
+    positive(
+        spec(
+            "mismatch/p99",
+            "Difference, 99th percentile",
+            "mismatch",
+            "99th percentile of the absolute difference over the sampled tokens.",
+            "nats",
+            "down",
+            decimals=4,
+        )
+    ),
+    spec(
+        "mismatch/retokenised",
+        "Tokens that encode differently",
+        "mismatch",
+        "Share of the sampled tokens at whose place the response's text has another token when it is encoded again. A "
+        "trainer that builds its batch from text would train on tokens that were not sampled; this one never does.",
+        "share",
+        decimals=4,
+    ),
+    spec(
+        "mismatch/loss_share",
+        "Tokens in the loss",
+        "mismatch",
+        "Share of the tokens of the update's batch that the loss contains: the sampled ones, and no other.",
+        "share",
+    ),
     replace(
         spec(
             "mismatch/chi2",

@@ -81,6 +81,7 @@ class ChatFormat:
         call_notice: why `auto` chose `answer` although the template supports tools, for the user; otherwise empty.
         renders_tools: whether the template writes the definitions of `tools`.
         renders_results: whether the template has messages for the results of calls.
+        knows_prompt_tokens: whether the ids of prompts are the ids that the model reads; not those of hosted models.
         separate_results: whether each result has a separate message; otherwise one message contains a turn's results.
     """
 
@@ -93,6 +94,7 @@ class ChatFormat:
     renders_tools = False
     renders_results = False
     separate_results = False
+    knows_prompt_tokens = True
     _model_end_ids: frozenset[int] = frozenset()
     _requires_system = False
     _content_in_parts = False

@@ -59,7 +59,7 @@ class Episode:
             self.state = self._state_message()
         except Exception as error:
             raise as_failure(error) from error
-        self.task = opening_message(env.env_spec, self.rollout, config.environment, chat)
+        trajectory.task = self.task = opening_message(env.env_spec, self.rollout, config.environment, chat)
         self._next_tokens = chat.opening(self.task + self.state)  # next tokens of the dialogue
         self._window: list[int] | None = None  # the whole next prompt, if it contains only a part of the dialogue
         if len(self._next_tokens) + self.rollout.max_response_tokens > context:

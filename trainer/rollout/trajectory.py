@@ -32,6 +32,7 @@ class Trajectory:
         group: group of the same initial state.
         member: number within the group.
         environment: number of the environment within the run.
+        task: part of the first message before the first state.
         ids: token ids of the whole dialogue.
         sampled: parallel to `ids`: True exactly on tokens sampled by the policy.
         logprobs, entropies: parallel to `ids`: the sampler's values; 0 on other tokens.
@@ -53,6 +54,7 @@ class Trajectory:
     group: int
     member: int
     environment: int = 0
+    task: str = ""
     ids: list[int] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)

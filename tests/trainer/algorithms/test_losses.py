@@ -146,17 +146,20 @@ def test_each_clip_bound_stops_the_gradient_on_its_side_only() -> None:
 
 @pytest.mark.parametrize("objective, dual", [("clip", None), ("clip", 3.0), ("gspo", None), ("cispo", None)])
 @given(d=dialogues(rows=6))
-def test_a_row_teaches_where_its_log_probabilities_have_a_gradient(
+def test_a_token_teaches_where_its_log_probability_has_a_gradient(
     objective: str, dual: float | None, d: Dialogues
 ) -> None:
     logprobs = (0.5 * d.numbers(3)).requires_grad_()
-    advantages = d.numbers(2) * (d.numbers(4)[:, :1] > 0)  # about half of the rows have none
+    advantages = d.numbers(2) * (d.numbers(4) > 0)  # about half of the tokens have none
     inputs = LossInputs(logprobs, d.numbers(1), advantages, d.mask)
     found = losses.policy_loss(inputs, **CLIPS, dual_clip=dual, objective=objective)
     found.loss.backward()
     assert logprobs.grad is not None
-    assert found.teaches is not None
-    assert found.teaches.tolist() == (logprobs.grad != 0).any(dim=1).tolist()
+    assert found.tokens is not None
+    assert found.tokens.teaches.tolist() == (logprobs.grad != 0).tolist()
+    assert not (found.tokens.clipped & ~d.mask.bool()).any()
+    if objective != "cispo":
+        assert not (found.tokens.clipped & found.tokens.teaches).any()
 
 
 def test_a_clipped_ratio_still_learns_back_towards_the_bound() -> None:

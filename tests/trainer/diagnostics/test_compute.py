@@ -216,7 +216,9 @@ def test_sampler_and_trainer_that_agree_have_no_mismatch(d: Dialogues) -> None:
     logprobs = -d.numbers().abs()
     found = compute.mismatch_metrics(logprobs, d.rubbish(logprobs, float("nan")), d.mask)
     if d.mask.any():
-        assert found == {"mismatch/k3": 0.0, "mismatch/chi2": 0.0, "mismatch/ess": 1.0}
+        assert found == dict.fromkeys(("mismatch/mean", "mismatch/p99", "mismatch/k3", "mismatch/chi2"), 0.0) | {
+            "mismatch/ess": 1.0
+        }
     else:
         assert found == {}
 
@@ -235,6 +237,8 @@ def test_mismatch_matches_a_hand_calculation() -> None:
     found = compute.mismatch_metrics(ratios.log(), torch.zeros(1, 3), torch.tensor([[1, 1, 0]]))
     assert found["mismatch/chi2"] == pytest.approx(0.25)
     assert found["mismatch/ess"] == pytest.approx(0.8)
+    assert found["mismatch/mean"] == pytest.approx((math.log(2) + math.log(1.5)) / 2)
+    assert found["mismatch/p99"] == pytest.approx(math.log(2))
     assert found["mismatch/k3"] == pytest.approx(-(math.log(0.5) + math.log(1.5)) / 2)
 
 

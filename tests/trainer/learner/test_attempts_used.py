@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from envs.sandbox.client import EnvironmentFailure
 from tests.trainer.learner.test_batch_selection import ROLLOUT, rollout
 from trainer.config.run import AlgorithmConfig
-from trainer.learner.attempts_used import LearntRows, attempts_used, use_metrics
+from trainer.learner.attempts_used import attempts_used, use_metrics
 from trainer.learner.batch_selection import BatchSelection, select_batch
+from trainer.learner.learnt_tokens import LearntBatch, LearntTokens
 from trainer.metrics.training_use import OWN_USES
 from trainer.rollout.trajectory import Trajectory, collate
 
@@ -26,12 +27,21 @@ def with_tokens(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
 
 def learnt_rows(
     selection: BatchSelection, *, zero: Sequence[str] = (), clipped: Sequence[str] = (), trains_policy: bool = True
-) -> LearntRows:
+) -> LearntBatch:
     batch = collate(selection.kept, 0)
     ids = [selection.kept[number].id for number in batch.trajectory.tolist()]
     valued = torch.tensor([name not in zero for name in ids])
     taught = valued & torch.tensor([name not in clipped for name in ids])
-    return LearntRows(batch, batch.mask * valued[:, None].float(), taught, trains_policy)
+    nothing = torch.zeros(batch.mask.shape)
+    tokens = LearntTokens(
+        advantages=batch.mask * valued[:, None].float(),
+        logprobs=nothing,
+        ratios=nothing,
+        clipped=batch.mask & (valued & ~taught)[:, None],
+        taught=batch.mask & taught[:, None],
+        trains_policy=trains_policy,
+    )
+    return LearntBatch(batch, tokens)
 
 
 @given(rewards=ROLLOUT, drop=st.booleans(), failed=st.booleans())

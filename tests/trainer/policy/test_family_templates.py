@@ -20,7 +20,7 @@ from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops import run_factory
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import load
-from trainer.rollout.token_recorder import TokenTexts
+from trainer.rollout.token_texts import TokenTexts
 
 SCHEMA = {"type": "object", "properties": {"item": {"type": "string", "description": "Its name."}}}
 TOOL = ToolSpec(name="price", description="Price of an item.", parameters=SCHEMA)

@@ -121,6 +121,8 @@ class HostedChat(ChatFormat):
             are answers.
     """
 
+    knows_prompt_tokens = False
+
     def __init__(self, *, think: bool, prefill: bool, system: str = SYSTEM, native_calls: bool = False) -> None:
         self.system, self.native_calls = system, native_calls
         self._thought = THINK if think and prefill else ""

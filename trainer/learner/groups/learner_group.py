@@ -11,6 +11,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from trainer.learner.learnt_tokens import LearntTokens
 from trainer.learner.update_meter import UpdateReport
 from trainer.policy.weights import VersionedWeights
 from trainer.rollout.trajectory import Batch
@@ -54,12 +55,10 @@ class LearnerGroup(TrainedPolicy, Protocol):
     """Learners that update policy and critic on rollouts.
 
     Attributes:
-        advantages: (B, T) of the last update's batch; None before the first update.
-        taught: (B,) rows of that batch from which the policy learnt; None before the first update.
+        learnt: tokens of the last update's batch after it; None before the first update.
     """
 
-    advantages: Tensor | None
-    taught: Tensor | None
+    learnt: LearntTokens | None
 
     def update(self, batch: Batch, iteration: int, /) -> dict[str, float]:
         """Take all optimiser steps of one iteration. Returns the metrics of the update, without NaN and infinity."""

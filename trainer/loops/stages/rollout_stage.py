@@ -11,6 +11,7 @@ from trainer.diagnostics import first_contact
 from trainer.evaluation import suite_runner
 from trainer.evaluation.suites import Suite
 from trainer.journal.events import GroupsReplaced
+from trainer.learner.token_recorder import TokenRecorder
 from trainer.loops.session import RunSession
 from trainer.loops.stages.rollouts_ahead import RolloutsAhead
 from trainer.policy.chat_format import ChatFormat
@@ -19,7 +20,6 @@ from trainer.rollout.environment_mix import get_shares, plan_groups, train_plans
 from trainer.rollout.prompts import described_format
 from trainer.rollout.rollout_pool import RolloutPool, RolloutsAheadPool, WeightSource
 from trainer.rollout.runner import EnvironmentsFailedError, GroupPlan, RolloutRequest
-from trainer.rollout.token_recorder import TokenRecorder
 from trainer.rollout.trajectory import Trajectory
 
 RECENT = 8

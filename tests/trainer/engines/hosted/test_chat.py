@@ -10,7 +10,7 @@ from trainer.engines.hosted.chat import END, HostedChat
 from trainer.engines.hosted.completion import Completion
 from trainer.engines.hosted.costs import Usage
 from trainer.engines.hosted.hosted_sampler import sampled_response
-from trainer.rollout.token_recorder import TokenTexts
+from trainer.rollout.token_texts import TokenTexts
 
 texts = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("<think>|é😀\n\0")), max_size=40)
 

@@ -1,25 +1,25 @@
-"""Token recorder: selection of trajectories; texts and values of tokens match rollout and update."""
+"""Token recorder: selection of trajectories; tokens, what they belong to and their values match rollout and update."""
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.trainer import tiny
+from trainer.config.run import JournalConfig
 from trainer.journal import reader, token_arrays
 from trainer.journal.events import GroupsScored, GroupStarted, Metrics, TrajectoryFinished, TrajectoryTokens, Turn
 from trainer.journal.protocol import JOURNAL_FILE
+from trainer.journal.token_arrays import TokenArrays
+from trainer.learner import token_recorder
+from trainer.learner.learnt_tokens import LearntBatch, LearntTokens
+from trainer.learner.token_recorder import TokenRecorder
 from trainer.loops import run_factory
 from trainer.policy.chat_format import ChatFormat
-from trainer.rollout.token_recorder import TokenTexts, by_trajectory
 from trainer.rollout.trajectory import Trajectory, collate
-
-STYLES = tiny.styles()
-CHATS = {name: ChatFormat(tokenizer, think=True) for name, tokenizer in STYLES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -37,58 +37,6 @@ def of(events: list[Any], kind: type) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
 
 
-@pytest.mark.parametrize("style", CHATS)
-@given(
-    text=st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("Push up → é😀\n")), max_size=40)
-)
-def test_token_lengths_of_any_text_add_up_to_it(style: str, text: str) -> None:
-    chat = CHATS[style]
-    ids = [*chat.tokenizer.encode(text, add_special_tokens=False), chat.eos_id]
-    response = chat.decode(ids)
-    lengths = TokenTexts(chat).lengths(ids, response)
-    assert len(lengths) == len(ids)
-    assert sum(lengths) == len(response)
-    assert lengths[-1] == 0, "the end token has no text"
-
-
-def test_a_character_of_several_tokens_belongs_to_the_last_of_them() -> None:
-    chat = CHATS["pocket"]
-    ids = chat.tokenizer.encode("a😀b", add_special_tokens=False)
-    lengths = TokenTexts(chat).lengths(ids, "a😀b")
-    assert token_arrays.cut("a😀b", lengths) == ["a", "", "", "", "😀", "b"]
-    assert TokenTexts(chat).lengths(ids[:3], chat.decode(ids[:3])) == [1, 0, len(chat.decode(ids[:3])) - 1]
-
-
-def test_invalid_utf8_is_cut_as_it_is_displayed() -> None:
-    chat = CHATS["pocket"]
-    halves = chat.tokenizer.encode("é😀→", add_special_tokens=False)
-    for ids in (halves[1:], halves[::-1], halves[:1] * 3, halves[2:4] + halves[:1]):
-        response = chat.decode(ids)
-        assert sum(TokenTexts(chat).lengths(ids, response)) == len(response)
-
-
-class NonByteLevelTokenizer:
-    """A tokenizer that is not byte-level, like those of SentencePiece."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.tokenizer, name)
-
-    def convert_ids_to_tokens(self, token: int) -> str:
-        return "▁" + str(self.tokenizer.convert_ids_to_tokens(token))
-
-
-@pytest.mark.parametrize("text", ["I push Up, then Left.", "a → b 😀!", ""])
-def test_tokenizers_that_are_not_byte_level_are_cut_by_decoding(text: str) -> None:
-    chat = ChatFormat(STYLES["chatml"], think=True)
-    ids = chat.tokenizer.encode(text, add_special_tokens=False)
-    expected = TokenTexts(chat).lengths(ids, text)
-    chat.tokenizer = NonByteLevelTokenizer(chat.tokenizer)
-    assert TokenTexts(chat).lengths(ids, text) == expected
-
-
 ESTIMATORS = {
     "a critic": {"estimator": "gae"},
     "groups": {"estimator": "grpo"},
@@ -97,7 +45,16 @@ ESTIMATORS = {
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_trajectory_is_recorded_with_its_values(name: str, model: Path, tmp_path: Path) -> None:
+def test_every_trajectory_is_recorded_with_its_values(
+    name: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded_order, read = token_recorder.reading_order, {}
+
+    def spied(trajectory: Trajectory, *args: Any, **options: Any) -> Any:
+        read[trajectory.id] = trajectory
+        return recorded_order(trajectory, *args, **options)
+
+    monkeypatch.setattr(token_recorder, "reading_order", spied)
     rollout = {"context_turns": 1} if "window" in name else {}
     events = played(
         tmp_path,
@@ -133,6 +90,31 @@ def test_every_trajectory_is_recorded_with_its_values(name: str, model: Path, tm
             assert float(tokens.entropies[part].astype(float).mean()) == pytest.approx(turn.entropy, abs=0.01)
             assert int(tokens.lengths[part].sum()) == len(turn.response)
             start += turn.tokens
+        check_order(tokens, read[key], [turn.state for turn in own], learned=event.unlearned is None)
+        if event.unlearned is None:
+            assert tokens.updates is not None
+            assert abs(tokens.updates.differences).max() < 0.01, "sampler and trainer are the same model"
+            assert event.mismatch == pytest.approx(float(abs(tokens.updates.differences).mean()), abs=1e-4)
+
+
+def check_order(tokens: TokenArrays, trajectory: Trajectory, states: list[str], *, learned: bool) -> None:
+    """Check that the reading order is exactly the tokens that the policy read and wrote."""
+    assert tokens.context is not None
+    sampled, others = iter(tokens.ids.tolist()), iter(tokens.context.ids.tolist())
+    pieces = iter(tokens.context.lengths.tolist())
+    ids: list[int] = []
+    observed = dict.fromkeys(range(len(states)), 0)
+    for segment in tokens.context.segments:
+        ids += islice(sampled if segment.sampled else others, segment.tokens)
+        assert segment.in_loss == (segment.sampled and learned)
+        if not segment.sampled:
+            length = sum(islice(pieces, segment.tokens))
+            observed[segment.turn] = length if segment.kind == "observation" else observed[segment.turn]
+    assert ids == [token for sequence in trajectory.sequences() for token in sequence.ids]
+    assert {segment.turn for segment in tokens.context.segments if segment.restarts} == set(trajectory.prompts)
+    for state, length in zip(states, observed.values(), strict=True):
+        assert abs(length - len(state)) <= 4, "a token at the border may belong to the template"
+    assert tokens.context.text is None or trajectory.prompts
 
 
 def windowed(name: str, responses: list[list[int]]) -> Trajectory:
@@ -149,12 +131,42 @@ def windowed(name: str, responses: list[list[int]]) -> Trajectory:
 def test_every_advantage_belongs_to_the_token_it_was_computed_for() -> None:
     kept = [windowed("a", [[1, 2, 3], [4]]), windowed("b", [[5, 6]]), windowed("c", [[7], [1, 2], [3, 4, 5, 6]])]
     batch = collate(kept, pad_id=0)
-    found = by_trajectory(kept, batch, batch.ids.float())
-    assert {name: part.tolist() for name, part in found.items()} == {
+    ids = batch.ids.float()
+    tokens = LearntTokens(ids, -ids, (ids / 8).exp(), batch.ids > 4, batch.mask)
+    recorder = TokenRecorder(JournalConfig(), ChatFormat(tiny.styles()["chatml"], think=True))
+    for trajectory in kept:
+        trajectory.turns = [turn(trajectory.id, n, len(trajectory.response(n))) for n in set(trajectory.turn_of) - {-1}]
+    events = list(recorder.learned(kept, kept, LearntBatch(batch, tokens)))
+    found = {event.trajectory: token_arrays.unpack(event.data) for event in events}
+    assert {name: values.ids.tolist() for name, values in found.items()} == {
         "a": [1, 2, 3, 4],
         "b": [5, 6],
         "c": [7, 1, 2, 3, 4, 5, 6],
     }
+    for values in found.values():
+        own = values.ids.astype(float)
+        assert values.updates is not None
+        assert values.advantages is not None
+        assert values.advantages.tolist() == own.tolist()
+        assert values.updates.differences.tolist() == (-own + 0.5).tolist()
+        assert values.updates.log_ratios.tolist() == (own / 8).tolist()
+        assert values.updates.clipped.tolist() == (own > 4).tolist()
+
+
+def turn(trajectory: str, number: int, tokens: int) -> Turn:
+    return Turn(
+        trajectory=trajectory,
+        turn=number,
+        state="",
+        response="",
+        thought="",
+        answer="",
+        actions=[],
+        reward=0.0,
+        terms={},
+        tokens=tokens,
+        truncated=False,
+    )
 
 
 @pytest.mark.parametrize(("keep", "splits"), [("all", {"train", "eval"}), ("kept", {"eval"}), ("none", set())])
