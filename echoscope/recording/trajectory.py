@@ -13,6 +13,8 @@ from echoscope.recording.journal_writer import JournalWriter
 from echoscope.recording.json_values import as_json, as_text, items_in
 from echoscope.recording.observation_images import ImageInput, Reference, store_images
 from echoscope.recording.recorded_actions import MAX_ACTIONS, action_record, board_record
+from echoscope.recording.token_packing import MAX_PACKED, TokenColumns, pack
+from echoscope.recording.token_values import TokenValues
 from echoscope.recording.tool_calls import as_action, read_calls
 
 End = Literal["terminated", "turns", "actions", "truncated", "interrupted"]
@@ -39,6 +41,7 @@ class Trajectory:
         self._writer, self.key, self._announced = writer, key, announced
         self._turns = self._actions = self._tokens = 0
         self._reward: float | None = None
+        self._token_data: TokenColumns | None = None
         self._ended = False
 
     @property
@@ -177,6 +180,82 @@ class Trajectory:
             tokens=self._tokens or None,
             error=None if error is None else values.text("error", error),
             extra=as_json(extra),
+        )
+        self._write_tokens()
+
+    @harmless
+    def tokens(
+        self,
+        ids: Sequence[int],
+        *,
+        sampled: Sequence[Any],
+        texts: Sequence[str] | None = None,
+        in_loss: Sequence[Any] | None = None,
+        logprobs: Sequence[float] | None = None,
+        trainer_logprobs: Sequence[float] | None = None,
+        ratios: Sequence[float] | None = None,
+        advantages: Sequence[float] | None = None,
+        entropies: Sequence[float] | None = None,
+        kinds: Sequence[str] | None = None,
+        turns: Sequence[int] | None = None,
+        restarts: Sequence[int] = (),
+    ) -> None:
+        """Record all tokens that the policy read and wrote, in order, once; before or after finish().
+
+        The site's page of tokens shows them and checks the loss mask, the prompts and the mismatch of sampler and
+        trainer. Every argument but `restarts` has an element for each token, or is None if it is not known; lists,
+        numpy arrays and torch tensors will do. Numbers are read where the token was sampled.
+
+        Args:
+            sampled: true where the policy sampled the token.
+            texts: what each token decodes to, such as `[tokenizer.decode([i]) for i in ids]`.
+            in_loss: true where the loss of the update contained the token: the loss mask that was used.
+            logprobs, trainer_logprobs: log-probabilities from sampler, and from trainer before the update, nats.
+            ratios: importance ratios; None: of `trainer_logprobs` and `logprobs`.
+            advantages: factors of the ratios.
+            entropies: of the distributions that were sampled from, nats.
+            kinds: "template", "system", "task", "observation", "response" or "other".
+            turns: number of the turn of each token, from 0; None: each response is sampled without a gap.
+            restarts: positions at which the policy began to read another context with nothing before it, for example
+                because each turn has a prompt of its own.
+        """
+        if self._token_data is not None or not self._announced:
+            self.warnings.once("tokens", "The tokens of a trajectory are not recorded: it has some, or no group.")
+            return
+        columns = TokenValues(CallValues(self.warnings, "tokens"), ids, sampled).columns(
+            texts=texts,
+            in_loss=in_loss,
+            logprobs=logprobs,
+            trainer_logprobs=trainer_logprobs,
+            ratios=ratios,
+            advantages=advantages,
+            entropies=entropies,
+            kinds=kinds,
+            turns=turns,
+            restarts=restarts,
+        )
+        if columns is None:
+            return
+        self._token_data = columns
+        if self._ended:
+            self._write_tokens()
+
+    def _write_tokens(self) -> None:
+        """Write the tokens, which follow the end of the trajectory in the journal."""
+        columns = self._token_data
+        if columns is None:
+            return
+        data = pack(columns)
+        if len(data) > MAX_PACKED:
+            self.warnings.once("tokens", f"Tokens of a trajectory are not recorded: {len(data):,} bytes are too many.")
+            return
+        self._writer.write(
+            "trajectory_tokens",
+            trajectory=self.key,
+            tokens=len(columns.places),
+            unlearned="not_sent" if columns.advantages is None else None,
+            mismatch=columns.mismatch(),
+            data=data,
         )
 
     def _images(self, images: Any, values: CallValues) -> list[Reference]:
