@@ -506,6 +506,8 @@ class Trajectory(Answer):
     """`trained` if the update learnt from it, else the code of the reason why not (docs/explorer.md); empty until that
     is decided, and for evaluations.
     """
+    mismatch: float | None = None
+    """Mean absolute difference of trainer's and sampler's log-probabilities, nats; null where unknown."""
     lost_at: LostAt | None
     error: str
 

@@ -227,6 +227,8 @@ ADDRESSES: dict[str, Address] = {
     "trajectory": Address("reader", open=True, page=True),
     "trajectory-data": Address("reader", open=True),
     "trajectory-tokens": Address("reader", open=True),
+    "trajectory-token-page": Address("reader", open=True, page=True),
+    "trajectory-reading": Address("reader", open=True),
     "trajectory-picture": Address("reader", open=True),
     "trajectory-image": Address("reader", open=True),
     "trajectory-export": Address("reader", open=True),

@@ -121,6 +121,8 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "policy-input",
         "trajectory-data",
         "trajectory-tokens",
+        "trajectory-token-page",
+        "trajectory-reading",
         "trajectory-picture",
         "trajectory-image",
         "trajectory-export",

@@ -105,6 +105,7 @@ DEFAULTS = {
     ("TrajectoryOut", "first_mistake_turn"): "None",
     ("TrajectoryOut", "commentary"): '""',
     ("TrajectoryOut", "training_use"): '""',
+    ("TrajectoryOut", "mismatch"): "None",
     ("TrajectoryDetail", "marks"): "[]",
     ("TrajectoryDetail", "verdict"): "None",
     ("TrajectoryDetail", "recorded"): "False",

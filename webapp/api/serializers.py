@@ -142,6 +142,7 @@ def trajectory_out(request: HttpRequest, run: Run, trajectory: Trajectory) -> Tr
         "commentary": trajectory.commentary,
         "kept": trajectory.group.kept,
         "training_use": trajectory.training_use,
+        "mismatch": trajectory.mismatch,
         "lost_at": trajectory.lost_at,
         "error": failure_text(trajectory.error, inside=not trajectory.error or is_inside(request, run)),
     }

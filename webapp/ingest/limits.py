@@ -18,7 +18,7 @@ from trainer.journal import events as journal
 from trainer.journal import token_arrays
 from trainer.journal.observation_images import MAX_TURN_IMAGES
 from trainer.journal.reader import JournalError
-from webapp.trajectories.token_view import MAX_TOKENS
+from trainer.journal.token_arrays import MAX_TOKENS
 
 MAX_LINE_BYTES = 1024 * 1024
 MAX_TEXT = 64 * 1024

@@ -332,6 +332,10 @@ def _tokens(run: Run, events: Sequence[journal.TrajectoryTokens]) -> None:
     TokenArrays.objects.bulk_create(
         TokenArrays(trajectory_id=ids[event.trajectory], data=token_arrays.compressed(event.data)) for event in events
     )
+    known = [event for event in events if event.mismatch is not None]
+    Trajectory.objects.bulk_update(
+        [Trajectory(pk=ids[event.trajectory], mismatch=event.mismatch) for event in known], ["mismatch"]
+    )
 
 
 def _score(run: Run, events: Sequence[journal.GroupsScored]) -> None:

@@ -44,8 +44,9 @@ def list_faults(stored: Sequence[Mapping[str, Any]]) -> list[ListedFault]:
 
 def _listed(fault: Fault) -> ListedFault:
     cause = CAUSES.get(fault.cause, UNKNOWN)
-    query = {"split": "train", "iteration_min": fault.since, "training_use": cause.use}
-    return ListedFault(fault, cause, urlencode(query) if cause.use else "")
+    shown = {name: value for name, value in (("training_use", cause.use), ("sort", cause.sort)) if value}
+    query = {"split": "train", "iteration_min": fault.since} | shown
+    return ListedFault(fault, cause, urlencode(query) if shown else "")
 
 
 def titles(stored: Sequence[Mapping[str, Any]]) -> str:

@@ -147,6 +147,10 @@ class Trajectory(models.Model):
         help_text="Whether the update learnt from it and else why not, a code of trainer.metrics.training_use; empty: "
         "not known, or an evaluation.",
     )
+    mismatch = models.FloatField(
+        null=True,
+        help_text="Mean absolute difference of trainer's and sampler's log-probabilities, nats; null: not known.",
+    )
     commentary = models.TextField(
         blank=True, default="", help_text="What decided it, in a sentence or two; empty until it has been judged."
     )
@@ -221,7 +225,7 @@ class Turn(models.Model):
 
 
 class TokenArrays(models.Model):
-    """Token data of a trajectory from sampler and learner: ids, log-probabilities, entropies, advantages."""
+    """Tokens of a trajectory: what it read and wrote, with the values of sampler and learner."""
 
     trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, related_name="token_arrays")
     data = models.BinaryField(help_text="Packed as in the journal.")

@@ -41,10 +41,11 @@ SORTS: dict[str, Combinable] = {
     "tokens": Coalesce(Cast("token_count", BigIntegerField()), Value(-1), output_field=BigIntegerField()),
     "format": Coalesce(Cast("format_error", IntegerField()), Value(-1), output_field=IntegerField()),
     "kept": _ranked(Q(group__kept=True), Q(group__kept=False)),
+    "mismatch": F("mismatch"),
     "played": F("pk"),
 }
 """Sort keys; a leading "-" is descending. Ties are ordered by primary key."""
-KNOWN = {"reward": Q(rewarded=True)}
+KNOWN = {"reward": Q(rewarded=True), "mismatch": Q(mismatch__isnull=False)}
 """Sorts in which rows without a value come last in both directions → condition on rows with a value."""
 
 

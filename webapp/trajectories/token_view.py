@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from trainer.journal import token_arrays
-from trainer.journal.token_arrays import TokenArraysError
+from trainer.journal.token_arrays import MAX_TOKENS, TokenArraysError
 from webapp.trajectories.models import TokenArrays, Trajectory
 from webapp.trajectories.turn_text import folded_parts
 
 SETTING = "journal.tokens"
-MAX_TOKENS = 200_000
-"""Maximum number of tokens of a trajectory that are sent to a browser, about 90 bytes each."""
 UNLEARNED = {
     "evaluation": "No advantages: evaluations are not used for learning.",
     "dropped": "No advantages: the filter dropped this group.",
     "broken": "No advantages: the attempt ended with an environment error.",
     "no_update": "No advantages: no group of this iteration had a signal, so there was no update.",
+    "not_sent": "No advantages: the trainer of this run sent none.",
 }
 NO_ENTROPIES = (
     "No entropies: hosted model endpoints do not return them. The token ids are Echoscope's, not the model's."
@@ -30,22 +28,22 @@ NO_ENTROPIES = (
 def get_token_data(trajectory: Trajectory) -> dict[str, Any]:
     """Return the data of the token view:
 
-    turns       [{turn, tokens: [{text, id, p, logprob, entropy, advantage}]}]; entropy, advantage null where unknown
+    turns       [{turn, tokens: [{text, id, p, logprob, entropy, advantage}]}]; numbers are null where unknown
     note        reason for missing tokens, entropies or advantages; "" if complete
     """
     packed = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first()
     if packed is None:
         return {"turns": [], "note": missing_reason(trajectory)}
     try:
-        if (count := token_arrays.count(bytes(packed))) > MAX_TOKENS:
-            return {"turns": [], "note": f"This attempt has {count:,} tokens; at most {MAX_TOKENS:,} are shown."}
+        if reason := too_many(bytes(packed)):
+            return {"turns": [], "note": reason}
         arrays = token_arrays.unpack(bytes(packed))
     except TokenArraysError as error:
         return {"turns": [], "note": f"The journal's tokens of this attempt cannot be read: {error}."}
     responses = list(trajectory.turns.order_by("number").values_list("event__response", flat=True))
     return {
         "turns": _turns(arrays, [str(response or "") for response in responses]),
-        "note": " ".join(_missing(arrays)),
+        "note": " ".join(unlearned_note(arrays)),
     }
 
 
@@ -60,7 +58,7 @@ def count_folded(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, Any]
     if packed is None:
         return data
     try:
-        if token_arrays.count(bytes(packed)) > MAX_TOKENS:
+        if too_many(bytes(packed)):
             return data
         arrays = token_arrays.unpack(bytes(packed))
     except TokenArraysError:
@@ -79,11 +77,20 @@ def count_folded(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, Any]
     return data
 
 
-def _missing(arrays: token_arrays.TokenArrays) -> Iterator[str]:
-    if arrays.entropies is None:
-        yield NO_ENTROPIES
+def too_many(packed: bytes) -> str:
+    """Return a sentence if an attempt has more tokens than are shown; otherwise "". Raises TokenArraysError."""
+    count = token_arrays.count(packed)
+    return f"This attempt has {count:,} tokens; at most {MAX_TOKENS:,} are shown." if count > MAX_TOKENS else ""
+
+
+def unlearned_note(arrays: token_arrays.TokenArrays) -> list[str]:
+    """Return sentences about missing entropies and advantages."""
+    notes = []
+    if arrays.entropies is None and arrays.context is None:
+        notes.append(NO_ENTROPIES)
     if arrays.unlearned:
-        yield UNLEARNED[arrays.unlearned]
+        notes.append(UNLEARNED[arrays.unlearned])
+    return notes
 
 
 def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[str, Any]]:
@@ -92,6 +99,7 @@ def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[
         part = slice(start, start + count)
         start += count
         nothing = [None] * count
+        logprobs = nothing if arrays.logprobs is None else arrays.logprobs[part].tolist()
         entropies = nothing if arrays.entropies is None else arrays.entropies[part].tolist()
         advantages = nothing if arrays.advantages is None else arrays.advantages[part].tolist()
         turns.append(
@@ -101,15 +109,15 @@ def _turns(arrays: token_arrays.TokenArrays, responses: list[str]) -> list[dict[
                     {
                         "text": text,
                         "id": number,
-                        "p": _rounded(math.exp(logprob)),
-                        "logprob": _rounded(logprob),
+                        "p": None if logprob is None else _rounded(math.exp(logprob)),
+                        "logprob": None if logprob is None else _rounded(logprob),
                         "entropy": None if entropy is None else _rounded(entropy),
                         "advantage": None if advantage is None else _rounded(advantage),
                     }
                     for text, number, logprob, entropy, advantage in zip(
                         token_arrays.cut(response, arrays.lengths[part].tolist()),
                         arrays.ids[part].tolist(),
-                        arrays.logprobs[part].tolist(),
+                        logprobs,
                         entropies,
                         advantages,
                         strict=True,

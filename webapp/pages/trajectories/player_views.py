@@ -23,6 +23,7 @@ from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
+from webapp.trajectories.models import TokenArrays, Trajectory
 from webapp.trajectories.serialize import player_data, turn_events
 from webapp.trajectories.sharing.share_links import share_panel
 from webapp.trajectories.token_view import count_folded
@@ -52,11 +53,18 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
         "playable": trajectory.group.environment in envs.names(),
         "share": share_panel(request, trajectory, role),
         "tokens_address": reverse("trajectory-tokens", args=[slug]),
+        "token_page": token_page(trajectory),
         "meta": trajectory_preview(request, trajectory),
         "more": list_further_fields(trajectory) if role is not None else [],
     }
     context |= panel(request.user, trajectory, role) | {"again": same_prompt(trajectory)}
     return render(request, "trajectories/trajectory.html", context)
+
+
+def token_page(trajectory: Trajectory) -> str:
+    """Return the address of the page of tokens; empty for runs of other trainers that sent none."""
+    sent = trajectory.run.recorded is None or TokenArrays.objects.filter(trajectory=trajectory).exists()
+    return reverse("trajectory-token-page", args=[trajectory.slug]) if sent else ""
 
 
 @account_optional

@@ -1,16 +1,21 @@
-"""Token data of a trajectory as JSON, for the player's token view: by permalink and by share link."""
+"""Tokens of a trajectory: data of the player's token view, and the page of everything the policy read and wrote."""
 
 from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from webapp.core import formatting
+from webapp.pages.link_previews import trajectory_preview
 from webapp.pages.trajectory_page import private
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.reading import LEGEND, get_reading
 from webapp.trajectories.sharing.share_links import find_link
+from webapp.trajectories.token_checks import passed_checks, token_checks, token_facts
 from webapp.trajectories.token_view import get_token_data
 
 
@@ -34,3 +39,43 @@ def shared_tokens(request: HttpRequest, token: str) -> HttpResponse:
 
 def _answer(trajectory: Trajectory) -> HttpResponse:
     return JsonResponse(get_token_data(trajectory), json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})
+
+
+@account_optional
+@require_safe
+@never_cache
+def tokens_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show everything that the policy read and wrote in an attempt, token by token, and what looks wrong about it."""
+    trajectory = get_trajectory(request.user, slug)
+    reading = get_reading(trajectory)
+    context = {
+        "page": "runs",
+        "trajectory": trajectory,
+        "run": trajectory.run,
+        "place": formatting.place(trajectory.group.number, trajectory.member),
+        "meta": trajectory_preview(request, trajectory),
+        "model": trajectory.run.config.get("policy", {}).get("model") or "the model's folder",
+    }
+    if isinstance(reading, str):
+        return render(request, "trajectories/tokens.html", context | {"reason": reading})
+    checks = token_checks(reading)
+    context |= {
+        "reading": reading,
+        "checks": checks,
+        "passed": "" if checks else passed_checks(reading),
+        "facts": token_facts(reading),
+        "notes": reading.notes,
+        "kinds": [(kind, name) for kind, name in LEGEND.items() if kind in reading.kinds()],
+    }
+    return render(request, "trajectories/tokens.html", context)
+
+
+@account_optional
+@require_safe
+@never_cache
+def trajectory_reading(request: HttpRequest, slug: str) -> HttpResponse:
+    """Return the tokens of an attempt in reading order, in columns."""
+    reading = get_reading(get_trajectory(request.user, slug))
+    if isinstance(reading, str):
+        raise Http404(reading)
+    return JsonResponse(reading.columns(), json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})

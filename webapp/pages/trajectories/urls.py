@@ -19,6 +19,8 @@ from webapp.pages.trajectories import (
 urlpatterns = [
     path("t/<slug:slug>", player_views.trajectory, name="trajectory"),
     path("t/<slug:slug>.json", player_views.trajectory_data, name="trajectory-data"),
+    path("t/<slug:slug>/tokens", token_views.tokens_page, name="trajectory-token-page"),
+    path("t/<slug:slug>/reading.json", token_views.trajectory_reading, name="trajectory-reading"),
     path("t/<slug:slug>/tokens.json", token_views.trajectory_tokens, name="trajectory-tokens"),
     path("t/<slug:slug>/prompt", related_views.prompt, name="prompt"),
     path("t/<slug:slug>/input/<int:turn>", player_views.policy_input_page, name="policy-input"),

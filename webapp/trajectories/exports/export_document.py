@@ -56,6 +56,7 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
         "group_std": group.std,
         "group_kept": group.kept,
         "training_use": trajectory.training_use or None,
+        "mismatch": trajectory.mismatch,
         "prompt": group.prompt,
         "board": group.board,
         "hint": group.hint,

@@ -73,6 +73,7 @@ TRAJECTORIES = columns.arrow_schema(
         "status": "string",
         "end_reason": "string",
         "training_use": "string",
+        "mismatch": "float64",
         "format_error": "bool",
         "true_claims": "int32",
         "false_claims": "int32",

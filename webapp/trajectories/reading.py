@@ -1,0 +1,225 @@
+"""Everything that a policy read and wrote in an attempt, token by token, with the values that were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.journal import token_arrays
+from trainer.journal.token_arrays import Segment, TokenArraysError, TokenKind
+from webapp.trajectories.models import TokenArrays, Trajectory
+from webapp.trajectories.token_view import missing_reason, too_many, unlearned_note
+
+KIND_NAMES: dict[TokenKind, str] = {
+    "template": "Template",
+    "system": "System message",
+    "task": "Task",
+    "observation": "Observation",
+    "response": "Response",
+    "other": "Other",
+}
+LEGEND = {"sampled": "Sampled"} | KIND_NAMES | {"response": "Earlier response"}
+"""Names of the kinds in the page's legend; sampled tokens have a colour of their own."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The N tokens of an attempt in reading order, as parallel arrays; NaN where a value is unknown.
+
+    Attributes:
+        segments: adjacent tokens of one kind.
+        texts, ids: of each token. The text of a token that ends inside a character is empty.
+        sampled, in_loss: the policy sampled the token; the loss of the update contained it.
+        logprobs: the sampler's log-probability, nats.
+        differences: the trainer's minus the sampler's log-probability, nats.
+        ratios: importance ratio in the last optimiser step.
+        entropies: of the sampler's distribution, nats.
+        advantages: factor of the ratio in the update.
+        shares: share of the attempt's loss: |ratio · advantage| of the token, 0 if it was clipped, by their sum.
+        clipped, retokenised: a bound cut off the gradient; the text has another token here when it is encoded again.
+        notes: what is missing and why.
+    """
+
+    segments: tuple[Segment, ...]
+    texts: list[str]
+    ids: NDArray[np.int64]
+    sampled: NDArray[np.bool_]
+    in_loss: NDArray[np.bool_]
+    logprobs: NDArray[np.float64]
+    differences: NDArray[np.float64]
+    ratios: NDArray[np.float64]
+    entropies: NDArray[np.float64]
+    advantages: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    clipped: NDArray[np.bool_]
+    retokenised: NDArray[np.bool_]
+    notes: list[str]
+
+    def starts(self) -> list[int]:
+        """Return the position of the first token of each segment."""
+        sizes = [segment.tokens for segment in self.segments]
+        return (np.cumsum(sizes) - sizes).tolist() if sizes else []
+
+    def columns(self) -> dict[str, Any]:
+        """Return the data of the token page; numbers that are unknown for every token are left out."""
+        places = zip(self.segments, self.starts(), strict=True)
+        numbers = {
+            "logprob": self.logprobs,
+            "difference": self.differences,
+            "ratio": self.ratios,
+            "entropy": self.entropies,
+            "advantage": self.advantages,
+            "share": self.shares,
+        }
+        return {
+            "segments": [
+                {
+                    "kind": segment.kind,
+                    "name": KIND_NAMES[segment.kind],
+                    "turn": segment.turn,
+                    "start": start,
+                    "tokens": segment.tokens,
+                    "sampled": segment.sampled,
+                    "in_loss": segment.in_loss,
+                    "restarts": segment.restarts,
+                }
+                for segment, start in places
+            ],
+            "texts": self.texts,
+            "ids": self.ids.tolist(),
+            **{name: _short(values) for name, values in numbers.items() if not np.isnan(values).all()},
+            "clipped": np.flatnonzero(self.clipped).tolist(),
+            "retokenised": np.flatnonzero(self.retokenised).tolist(),
+        }
+
+    def kinds(self) -> set[str]:
+        """Return the kinds that occur, as in `LEGEND`."""
+        return {"sampled" if segment.sampled else segment.kind for segment in self.segments}
+
+    def counts(self) -> list[tuple[str, int, int]]:
+        """Return name, tokens and tokens in the loss of each kind, in the order of first appearance."""
+        order = dict.fromkeys((segment.kind, segment.sampled) for segment in self.segments)
+        found = []
+        for kind, sampled in order:
+            own = [segment for segment in self.segments if (segment.kind, segment.sampled) == (kind, sampled)]
+            in_loss = sum(segment.tokens for segment in own if segment.in_loss)
+            found.append((LEGEND["sampled" if sampled else kind], sum(segment.tokens for segment in own), in_loss))
+        return found
+
+
+def get_reading(trajectory: Trajectory) -> Reading | str:
+    """Return the tokens of an attempt, or the reason why there are none."""
+    packed = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first()
+    if packed is None:
+        return missing_reason(trajectory)
+    try:
+        if reason := too_many(bytes(packed)):
+            return reason
+        arrays = token_arrays.unpack(bytes(packed))
+    except TokenArraysError as error:
+        return f"The journal's tokens of this attempt cannot be read: {error}."
+    events = list(trajectory.turns.order_by("number").values_list("event", flat=True))
+    return read(arrays, events, trajectory.group.prompt)
+
+
+def read(arrays: token_arrays.TokenArrays, turns: Sequence[dict[str, Any]], task: str) -> Reading:
+    """Return the tokens of an attempt.
+
+    Args:
+        turns: events of its turns.
+        task: text before the first state.
+    """
+    context = arrays.context
+    notes = unlearned_note(arrays)
+    if context is None:
+        notes.insert(0, "What the policy read is not recorded as tokens: only its responses are shown.")
+        learned = arrays.advantages is not None
+        segments = tuple(
+            Segment("response", turn, tokens, sampled=True, in_loss=learned)
+            for turn, tokens in enumerate(arrays.turns)
+            if tokens
+        )
+        read_ids, read_lengths = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    else:
+        segments = context.segments
+        read_ids, read_lengths = context.ids.astype(np.int64), context.lengths.astype(np.int64)
+    sizes = [segment.tokens for segment in segments]
+    sampled = np.repeat([segment.sampled for segment in segments], sizes).astype(np.bool_)
+    ids, lengths = np.zeros(len(sampled), np.int64), np.zeros(len(sampled), np.int64)
+    ids[sampled], ids[~sampled] = arrays.ids, read_ids
+    lengths[sampled], lengths[~sampled] = arrays.lengths, read_lengths
+    if context is None or context.text is None:
+        texts = list(_texts(segments, lengths.tolist(), turns, task))
+    else:
+        texts = token_arrays.cut(context.text, lengths.tolist())
+
+    def spread(values: Any | None) -> NDArray[np.float64]:
+        column = np.full(len(sampled), np.nan)
+        if values is not None:
+            column[sampled] = values.astype(np.float64)
+        return column
+
+    def marked(values: Any | None) -> NDArray[np.bool_]:
+        column = np.zeros(len(sampled), np.bool_)
+        if values is not None:
+            column[sampled] = values
+        return column
+
+    updates = arrays.updates
+    ratios = np.exp(spread(updates.log_ratios if updates else None))
+    advantages, clipped = spread(arrays.advantages), marked(updates.clipped if updates else None)
+    weights = np.where(clipped, 0.0, np.abs(ratios * advantages))
+    total = np.nansum(weights)
+    return Reading(
+        segments=segments,
+        texts=texts,
+        ids=ids,
+        sampled=sampled,
+        in_loss=np.repeat([segment.in_loss for segment in segments], sizes).astype(np.bool_),
+        logprobs=spread(arrays.logprobs),
+        differences=spread(updates.differences if updates else None),
+        ratios=ratios,
+        entropies=spread(arrays.entropies),
+        advantages=advantages,
+        shares=weights / total if total > 0 else np.full(len(sampled), np.nan),
+        clipped=clipped,
+        retokenised=marked(arrays.retokenised),
+        notes=notes,
+    )
+
+
+def _texts(
+    segments: Sequence[Segment], lengths: list[int], turns: Sequence[dict[str, Any]], task: str
+) -> Iterator[str]:
+    """Yield the text of each token, from the recorded messages and responses of its turn."""
+    frame, start = ("", ""), 0
+    parts = [(key, list(group)) for key, group in groupby(segments, key=lambda one: (one.turn, one.sampled))]
+    messages: dict[int, str] = {}
+    for number, event in enumerate(turns):
+        recorded = event.get("frame")
+        frame = (str(recorded[0]), str(recorded[1])) if recorded else frame
+        messages[number] = frame[0] + (task if number == 0 else "") + str(event.get("state") or "") + frame[1]
+    for index, ((turn, sampled), group) in enumerate(parts):
+        own = lengths[start : start + sum(segment.tokens for segment in group)]
+        start += len(own)
+        if sampled:
+            pieces = token_arrays.cut(str(turns[turn].get("response") or "") if turn < len(turns) else "", own)
+            following = parts[index + 1] if index + 1 < len(parts) else None
+            if pieces and not own[-1] and following is not None and not following[0][1]:
+                read = sum(lengths[start : start + sum(segment.tokens for segment in following[1])])
+                message = messages.get(following[0][0], "")
+                pieces[-1] = message[: max(0, len(message) - read)]  # the end token
+            yield from pieces
+        else:
+            message = messages.get(turn, "")
+            yield from token_arrays.cut(message[max(0, len(message) - sum(own)) :], own)
+
+
+def _short(values: NDArray[np.float64]) -> list[float | None]:
+    """Return four significant digits, the precision of half floats; None where the value is unknown."""
+    return [None if value != value else float(f"{value:.4g}") for value in values.tolist()]
