@@ -15,6 +15,7 @@ from echoscope.recording.recorder import Recorder
 from echoscope.recording.reward_metrics import mean, reward_metrics
 from echoscope.recording.splits import Split
 from echoscope.recording.task_seed import task_seed
+from echoscope.recording.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -62,27 +63,29 @@ def record_samples(
     environment: str = "",
     split: Split = "train",
     suite: str = "",
-) -> None:
-    """Record the samples of an iteration as groups of the same prompt.
+) -> list[Trajectory]:
+    """Record the samples of an iteration as groups of the same prompt. Returns an attempt for each sample, in order.
 
     Raises:
         ConversationError: a prompt or completion is neither a text nor a list of messages.
     """
-    groups: dict[str, list[tuple[Sample, Conversation]]] = {}
-    for sample in samples:
+    groups: dict[str, list[tuple[int, Sample, Conversation]]] = {}
+    for at, sample in enumerate(samples):
         conversation = sample.conversation
-        groups.setdefault(sample.group or conversation.opening, []).append((sample, conversation))
+        groups.setdefault(sample.group or conversation.opening, []).append((at, sample, conversation))
+    recorded: dict[int, Trajectory] = {}
     for members in groups.values():
         trajectories = run.group(
             len(members),
-            prompt=members[0][1].prompt,
+            prompt=members[0][2].prompt,
             iteration=iteration,
             environment=environment,
             split=split,
             suite=suite,
-            seed=task_seed(environment, members[0][1].opening),
+            seed=task_seed(environment, members[0][2].opening),
         )
-        for (sample, conversation), trajectory in zip(members, trajectories, strict=True):
+        for (at, sample, conversation), trajectory in zip(members, trajectories, strict=True):
+            recorded[at] = trajectory
             reward = sample.reward
             for number, turn in enumerate(conversation.turns):
                 last = number == len(conversation.turns) - 1
@@ -107,6 +110,7 @@ def record_samples(
                 error=sample.error or None,
                 **({"record": without_embedded(sample.extra)} if sample.extra else {}),
             )
+    return [recorded[at] for at in range(len(samples))]
 
 
 def sample_metrics(samples: Sequence[Sample]) -> dict[str, float]:

@@ -25,8 +25,10 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 from echoscope.integrations.metric_names import STANDARD_NAMES
 from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
 from echoscope.integrations.transformers_trainer import EchoscopeCallback
+from echoscope.integrations.trl_tokens import METHOD, TokenPieces, send_tokens
 from echoscope.recording.harmless import OnceWarnings, harmless
 from echoscope.recording.json_values import number_in
+from echoscope.recording.trajectory import Trajectory
 
 RewardFunction = Callable[..., Any]
 """Maps prompts and completions to one reward each; None if it does not apply to a completion. May be asynchronous."""
@@ -123,6 +125,8 @@ class EchoscopeRewards:
         names = [str(getattr(function, "__name__", type(function).__name__)) for function in given]
         self._names = _told_apart(names)
         self._rewards: dict[int, list[Any]] = {}
+        self._attempts: list[Trajectory] = []
+        self._lengths: list[int] = []
         self.functions: list[RewardFunction] = [
             self._recording(number, names[number], original) for number, original in enumerate(given)
         ]
@@ -160,7 +164,7 @@ class EchoscopeRewards:
             return
         step, evaluating = getattr(state, "global_step", 0) or 0, self.callback.evaluating
         samples = self._samples(by_function, given)
-        record_samples(
+        self._attempts = record_samples(
             run,
             samples,
             iteration=step if evaluating else step + 1,
@@ -168,7 +172,35 @@ class EchoscopeRewards:
             split="eval" if evaluating else "train",
             suite=self.callback.suite if evaluating else "",
         )
+        self._lengths = [sample.tokens for sample in samples]
         (self.callback.evaluated if evaluating else self.callback.sampled).extend(samples)
+
+    def watch_tokens(self, trainer: Any) -> None:
+        """Record also the tokens of prompts and completions, with the loss mask and the advantages of the trainer.
+
+        Call it once between the trainer's construction and `train()`. Log-probabilities are recorded where the trainer
+        computes them: the sampler's with vLLM, its own with several updates for a generation.
+        """
+        prepare = getattr(trainer, METHOD, None)
+        if not callable(prepare):
+            self.warnings.once("watch", f"{type(trainer).__name__} has no {METHOD} here: no tokens are recorded.")
+            return
+        pieces = TokenPieces(getattr(trainer, "processing_class", None))
+
+        @functools.wraps(prepare)
+        def prepared(*args: Any, **kwargs: Any) -> Any:
+            self._attempts = []
+            batch = prepare(*args, **kwargs)
+            self._send(batch, pieces)
+            return batch
+
+        setattr(trainer, METHOD, prepared)
+
+    @harmless
+    def _send(self, batch: Any, pieces: TokenPieces) -> None:
+        attempts, self._attempts = self._attempts, []
+        if attempts:
+            send_tokens(batch, attempts, self._lengths, pieces)
 
     def _samples(self, by_function: dict[int, list[Any]], given: dict[str, Any]) -> list[Sample]:
         prompts, completions = given.get("prompts") or [], given.get("completions") or []

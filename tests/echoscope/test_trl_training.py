@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from echoscope.integrations.trl_rewards import EchoscopeRewards
+from trainer.journal import token_arrays
 from trainer.journal.events import AnyEvent
 from trainer.journal.reader import read
 from trainer.paths import shipped_folder
@@ -38,14 +39,19 @@ def test_a_run_of_the_real_grpo_trainer_has_the_curves_of_the_live_page(tmp_path
         save_strategy="no",
         disable_tqdm=True,
     )
-    GRPOTrainer(
+    trainer = GRPOTrainer(
         model=str(shipped_folder("general")),
         reward_funcs=rewards.functions,
         args=settings,
         train_dataset=data,
         eval_dataset=data.select(range(2)),
         callbacks=[rewards.callback],
-    ).train()
+    )
+    batches = []
+    prepare = trainer._generate_and_score_completions
+    trainer._generate_and_score_completions = lambda *args: batches.append(prepare(*args)) or batches[-1]
+    rewards.watch_tokens(trainer)
+    trainer.train()
     recorded: dict[str, list[Any]] = {}
     event: AnyEvent
     for event in read(tmp_path / "run" / "journal.jsonl"):
@@ -69,6 +75,18 @@ def test_a_run_of_the_real_grpo_trainer_has_the_curves_of_the_live_page(tmp_path
         members = {key for group in trained if group.iteration == iteration for key in group.members}
         ends = [end.end for end in recorded["trajectory_finished"] if end.trajectory in members]
         assert ends.count("truncated") / len(ends) == pytest.approx(values["completions/clipped_ratio"])
+    assert len(recorded["trajectory_tokens"]) == len(recorded["trajectory_finished"])
+    rows = iter([(batch, row) for batch in batches for row in range(len(batch["prompt_ids"]))])
+    for event, (batch, row) in zip(recorded["trajectory_tokens"], rows, strict=True):
+        tokens = token_arrays.unpack(event.data)
+        assert tokens.context is not None
+        assert tokens.advantages is not None
+        assert tokens.context.ids.tolist() == batch["prompt_ids"][row][batch["prompt_mask"][row].bool()].tolist()
+        completion = batch["completion_ids"][row][batch["completion_mask"][row].bool()].tolist()
+        assert tokens.ids.tolist() == completion
+        assert [segment.in_loss for segment in tokens.context.segments] == [False, True]
+        assert tokens.advantages[0] == pytest.approx(float(batch["advantages"][row]), abs=1e-3)
+        assert "<|im_start|>" in (tokens.context.text or "")
     records = [end.extra["record"]["room"] for end in recorded["trajectory_finished"]]
     assert set(records) <= set(range(8))
     assert len(records) == 32
