@@ -17,6 +17,7 @@ the same weights, two engines in bfloat16 differ by a few hundredths at most."""
 _RECOGNISED = 2
 """Number of a response's last tokens, end token included, by which a later prompt must have it to be recognised."""
 _QUOTED = 40  # characters
+_STEP = 1 / 4096  # nats, of recorded differences
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def token_facts(reading: Reading) -> list[tuple[str, str]]:
     differences = np.abs(reading.differences[~np.isnan(reading.differences)])
     if differences.size:
         high = float(np.quantile(differences, 0.99))
-        words = f"{differences.mean():.2g} nats on average, {high:.2g} at the 99th percentile"
+        words = f"{_nats(differences.mean())} nats on average, {_nats(high)} at the 99th percentile"
         facts.append(("Trainer and sampler differ by", words))
     if reading.clipped.any():
         facts.append(("Clipped", _tokens(int(reading.clipped.sum()))))
@@ -183,6 +184,11 @@ def _shifted(mask: NDArray[np.bool_], by: int) -> NDArray[np.bool_]:
     shifted = np.roll(mask, by)
     shifted[-1 if by < 0 else 0] = False
     return shifted
+
+
+def _nats(value: float) -> str:
+    """Return a difference in words: it is recorded in steps."""
+    return f"{value:.2g}" if value >= _STEP else f"less than {_STEP:.1g}"
 
 
 def _tokens(number: int) -> str:
