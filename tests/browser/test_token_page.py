@@ -60,13 +60,13 @@ def test_the_planted_fault_is_found_from_the_sentence_to_the_token(page: Page) -
     token = page.locator("#token-6")
     expect(token).to_be_focused()
     readout = page.locator("[data-token-readout]")
-    expect(readout).to_contain_text("“<assistant>” · id 6 · other · in the loss")
+    expect(readout).to_contain_text("“<assistant>” · id 6 · prompt · in the loss")
     page.keyboard.press("ArrowRight")
     expect(readout).to_contain_text("sampled · in the loss · probability 60.7% · log-probability −0.5 nats")
-    assert page.url.endswith("#token-7")
+    assert page.url.endswith("/tokens?colour=loss#token-7")
     page.keyboard.press("ArrowDown")
     expect(readout).to_contain_text("“<s>”")
-    page.get_by_label("Colour by").select_option("loss")
+    expect(page.get_by_label("Colour by")).to_have_value("loss")
     expect(page.locator("#token-6")).to_have_attribute("data-level", "3")
     expect(page.locator("#token-12")).to_have_attribute("data-level", "0")
     shaded = page.locator("#token-6").evaluate("node => getComputedStyle(node).backgroundColor")
@@ -88,7 +88,7 @@ def test_tokens_are_found_by_text_and_by_ids(page: Page) -> None:
     query.fill("0, 1, 2")
     expect(found).to_have_text("2 matches")
     query.fill("99")
-    expect(found).to_have_text("not found")
+    expect(found).to_have_text("0 matches")
 
 
 def test_it_fits_a_phone(page: Page) -> None:

@@ -21,7 +21,7 @@ KIND_NAMES: dict[TokenKind, str] = {
     "task": "Task",
     "observation": "Observation",
     "response": "Response",
-    "other": "Other",
+    "other": "Prompt",
 }
 LEGEND = {"sampled": "Sampled"} | KIND_NAMES | {"response": "Earlier response"}
 """Names of the kinds in the page's legend; sampled tokens have a colour of their own."""
@@ -40,8 +40,10 @@ class Reading:
         ratios: importance ratio in the last optimiser step.
         entropies: of the sampler's distribution, nats.
         advantages: factor of the ratio in the update.
-        shares: share of the attempt's loss: |ratio · advantage| of the token, 0 if it was clipped, by their sum.
+        shares: share of the attempt's loss: |ratio · advantage| of the token, 0 if it was clipped or is not in the
+            loss, by their sum.
         clipped, retokenised: a bound cut off the gradient; the text has another token here when it is encoded again.
+        trained: whether the update used the attempt; None if another trainer did not say so.
         notes: what is missing and why.
     """
 
@@ -58,6 +60,7 @@ class Reading:
     shares: NDArray[np.float64]
     clipped: NDArray[np.bool_]
     retokenised: NDArray[np.bool_]
+    trained: bool | None
     notes: list[str]
 
     def starts(self) -> list[int]:
@@ -173,14 +176,15 @@ def read(arrays: token_arrays.TokenArrays, turns: Sequence[dict[str, Any]], task
     updates = arrays.updates
     ratios = np.exp(spread(updates.log_ratios if updates else None))
     advantages, clipped = spread(arrays.advantages), marked(updates.clipped if updates else None)
-    weights = np.where(clipped, 0.0, np.abs(ratios * advantages))
+    in_loss = np.repeat([segment.in_loss for segment in segments], sizes).astype(np.bool_)
+    weights = np.where(clipped | (sampled & ~in_loss), 0.0, np.abs(ratios * advantages))
     total = np.nansum(weights)
     return Reading(
         segments=segments,
         texts=texts,
         ids=ids,
         sampled=sampled,
-        in_loss=np.repeat([segment.in_loss for segment in segments], sizes).astype(np.bool_),
+        in_loss=in_loss,
         logprobs=spread(arrays.logprobs),
         differences=spread(updates.differences if updates else None),
         ratios=ratios,
@@ -189,6 +193,7 @@ def read(arrays: token_arrays.TokenArrays, turns: Sequence[dict[str, Any]], task
         shares=weights / total if total > 0 else np.full(len(sampled), np.nan),
         clipped=clipped,
         retokenised=marked(arrays.retokenised),
+        trained=None if arrays.unlearned == "not_sent" else arrays.unlearned is None,
         notes=notes,
     )
 

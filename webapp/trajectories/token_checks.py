@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,29 +22,84 @@ _STEP = 1 / 4096  # nats, of recorded differences
 
 
 @dataclass(frozen=True)
-class TokenCheck:
+class Finding:
     """Something that looks wrong, as a sentence, and the position of the first token concerned."""
 
     sentence: str
     position: int
 
 
+@dataclass(frozen=True)
+class TokenCheck:
+    """Result of a check.
+
+    Attributes:
+        title: what was checked.
+        findings: what looks wrong; none if the check passed, or was not made.
+        passed: what holds, as a sentence; empty if something looks wrong, or the check was not made.
+        not_made: why the check was not made, as a sentence; otherwise empty.
+        colour: mode of the page that shows it.
+    """
+
+    title: str
+    findings: tuple[Finding, ...]
+    passed: str
+    not_made: str
+    colour: Literal["loss", "kind", "difference"]
+
+
 def token_checks(reading: Reading) -> list[TokenCheck]:
-    """Return what looks wrong about an attempt's tokens, most severe first."""
-    checks = (_loss_mask, _repeated_start, _changed_history, _difference)
-    return [found for check in checks for found in check(reading)]
+    """Return the results of all checks."""
+    restarts = len(_contexts(reading)) > 1
+    learned = "The update did not use this attempt." if reading.trained is False else "No loss mask is recorded."
+    return [
+        _made(
+            "Loss mask",
+            "The loss covers exactly the sampled tokens.",
+            "loss",
+            "" if reading.in_loss.any() else learned,
+            lambda: _loss_mask(reading),
+        ),
+        _made(
+            "Start of the prompt",
+            "No prompt begins with the same token twice.",
+            "kind",
+            "" if not reading.sampled.all() else "What the policy read is not recorded.",
+            lambda: _repeated_start(reading),
+        ),
+        _made(
+            "History",
+            "Later prompts contain the earlier responses as they were sampled."
+            if restarts
+            else "Each prompt extends the dialogue, so that no response could change.",
+            "kind",
+            "" if not reading.sampled.all() else "What the policy read is not recorded.",
+            lambda: _changed_history(reading),
+        ),
+        _made(
+            "Sampler and trainer",
+            "Their log-probabilities agree.",
+            "difference",
+            "" if not np.isnan(reading.differences).all() else "No log-probabilities of the trainer are recorded.",
+            lambda: _difference(reading),
+        ),
+    ]
 
 
-def passed_checks(reading: Reading) -> str:
-    """Return a sentence about what was checked, for an attempt in which nothing looks wrong."""
-    checked = ["no prompt begins with the same token twice"]
-    if any(segment.restarts for segment in reading.segments):
-        checked.append("later prompts have the earlier responses as they were sampled")
-    if reading.in_loss.any():
-        checked.insert(0, "the loss has exactly the sampled tokens")
-    if not np.isnan(reading.differences).all():
-        checked.append("sampler and trainer agree")
-    return f"Nothing looks wrong: {', '.join(checked[:-1])}{' and ' if checked[1:] else ''}{checked[-1]}."
+def first_finding(reading: Reading) -> Finding | None:
+    """Return what looks wrong first; None if nothing does."""
+    return next((finding for check in token_checks(reading) for finding in check.findings), None)
+
+
+def _made(
+    title: str,
+    passed: str,
+    colour: Literal["loss", "kind", "difference"],
+    not_made: str,
+    find: Callable[[], Iterator[Finding]],
+) -> TokenCheck:
+    findings = () if not_made else tuple(find())
+    return TokenCheck(title, findings, "" if findings or not_made else passed, not_made, colour)
 
 
 def token_facts(reading: Reading) -> list[tuple[str, str]]:
@@ -54,59 +110,53 @@ def token_facts(reading: Reading) -> list[tuple[str, str]]:
         facts.append((name, f"{_tokens(tokens)}{learned}"))
     differences = np.abs(reading.differences[~np.isnan(reading.differences)])
     if differences.size:
-        high = float(np.quantile(differences, 0.99))
-        words = f"{_nats(differences.mean())} nats on average, {_nats(high)} at the 99th percentile"
-        facts.append(("Trainer and sampler differ by", words))
+        words = f"{_nats(differences.mean())} nats on average, {_nats(float(np.quantile(differences, 0.99)))} at p99"
+        facts.append(("Sampler/trainer difference", words))
     if reading.clipped.any():
         facts.append(("Clipped", _tokens(int(reading.clipped.sum()))))
     if reading.retokenised.any():
-        facts.append(("Other tokens when encoded again", _tokens(int(reading.retokenised.sum()))))
-    contexts = len(_contexts(reading))
-    if contexts > 1:
-        facts.append(("Read from an empty context", f"{contexts} times"))
+        facts.append(("Re-tokenised differently", _tokens(int(reading.retokenised.sum()))))
     return facts
 
 
-def _loss_mask(reading: Reading) -> Iterator[TokenCheck]:
-    if not reading.in_loss.any():
-        return
+def _loss_mask(reading: Reading) -> Iterator[Finding]:
     foreign, missing = reading.in_loss & ~reading.sampled, reading.sampled & ~reading.in_loss
     for shift, side in ((-1, "left"), (1, "right")):
         if foreign.any() and np.array_equal(_shifted(reading.sampled, shift), reading.in_loss):
-            yield TokenCheck(
-                f"The loss mask is shifted by one token to the {side}: it has {_names(reading, foreign)}, which the "
-                f"policy did not sample, but not {_names(reading, missing)}.",
+            yield Finding(
+                f"The loss mask is shifted by one token to the {side}{_in_turns(reading, foreign)}: it includes "
+                f"{_names(reading, foreign)}, which the policy did not sample, but not {_names(reading, missing)}.",
                 int(np.argmax(foreign)),
             )
             return
     if foreign.any():
         number = int(foreign.sum())
-        yield TokenCheck(
+        yield Finding(
             f"{_tokens(number)} in the loss {'was' if number == 1 else 'were'} not sampled by the policy: "
-            f"{_names(reading, foreign)}.",
+            f"{_names(reading, foreign)}{_in_turns(reading, foreign)}.",
             int(np.argmax(foreign)),
         )
     if missing.any():
         number = int(missing.sum())
-        yield TokenCheck(
+        yield Finding(
             f"{_tokens(number)} that the policy sampled {'is' if number == 1 else 'are'} not in the loss: "
-            f"{_names(reading, missing)}.",
+            f"{_names(reading, missing)}{_in_turns(reading, missing)}.",
             int(np.argmax(missing)),
         )
 
 
-def _repeated_start(reading: Reading) -> Iterator[TokenCheck]:
+def _repeated_start(reading: Reading) -> Iterator[Finding]:
     for start, end in _contexts(reading):
         if end - start > 1 and reading.ids[start] == reading.ids[start + 1]:
-            yield TokenCheck(
+            yield Finding(
                 f"The prompt begins with the same token twice: {_quoted(reading.texts[start])}, id "
-                f"{reading.ids[start]}. Often the template writes it and the tokenizer adds another.",
+                f"{reading.ids[start]}. Usually the template writes it and the tokenizer adds another.",
                 start + 1,
             )
             return
 
 
-def _changed_history(reading: Reading) -> Iterator[TokenCheck]:
+def _changed_history(reading: Reading) -> Iterator[Finding]:
     """Find responses of which a later prompt has only the end, as templates do that drop the thoughts of earlier turns.
 
     Responses are looked for from the newest to the oldest, each before the next. A response of which a prompt has
@@ -130,25 +180,23 @@ def _changed_history(reading: Reading) -> Iterator[TokenCheck]:
             if kept < _RECOGNISED:
                 break
             dropped = reading.texts[first : last - kept]
-            yield TokenCheck(
+            yield Finding(
                 f"A later prompt has the response of turn {turn + 1} without its first {_tokens(len(dropped))}, "
-                f"{_quoted(''.join(dropped))}: the policy reads another history than it wrote. Chat templates of "
-                "reasoning models drop earlier thoughts.",
+                f"{_quoted(''.join(dropped))}: the policy conditions on a different history from the one it wrote. "
+                "Chat templates of reasoning models drop earlier thoughts.",
                 start,
             )
             return
 
 
-def _difference(reading: Reading) -> Iterator[TokenCheck]:
+def _difference(reading: Reading) -> Iterator[Finding]:
     differences = np.abs(reading.differences)
-    if np.isnan(differences).all():
-        return
     mean, worst = float(np.nanmean(differences)), int(np.nanargmax(differences))
     if mean > MAX_MEAN_DIFFERENCE:
-        yield TokenCheck(
-            f"Sampler and trainer are not the same policy: their log-probabilities differ by {mean:.2g} nats on "
-            f"average, most at {_quoted(reading.texts[worst])} ({float(differences[worst]):.2g}). Usual causes are old "
-            "weights in the sampler, another temperature, or a prompt that was encoded again.",
+        yield Finding(
+            f"Sampler and trainer disagree: their log-probabilities differ by {mean:.2g} nats on average, most at "
+            f"{_quoted(reading.texts[worst])} ({float(differences[worst]):.2g}). The usual causes are stale weights in "
+            "the sampler, a different temperature, or a prompt that was tokenised again.",
             worst,
         )
 
@@ -195,12 +243,27 @@ def _tokens(number: int) -> str:
     return f"{number:,} token{'' if number == 1 else 's'}"
 
 
+def _in_turns(reading: Reading, chosen: NDArray[np.bool_]) -> str:
+    """Return in which turns the chosen tokens are, if the attempt has several."""
+    turns = np.repeat([segment.turn for segment in reading.segments], [segment.tokens for segment in reading.segments])
+    found, every = np.unique(turns[chosen]), np.unique(turns)
+    if len(every) == 1:
+        return ""
+    if len(found) == len(every):
+        return " in every turn"
+    shown = ", ".join(str(turn + 1) for turn in found[:3]) + (" and others" if len(found) > 3 else "")
+    return f" in turn{'s' if len(found) > 1 else ''} {shown}"
+
+
 def _names(reading: Reading, chosen: NDArray[np.bool_]) -> str:
     """Quote the first three different texts of the chosen tokens."""
-    texts: Sequence[str] = list(dict.fromkeys(reading.texts[place] for place in np.flatnonzero(chosen)))
+    texts = list(dict.fromkeys(reading.texts[place] for place in np.flatnonzero(chosen)))
     return ", ".join(_quoted(text) for text in texts[:3]) + (" and others" if len(texts) > 3 else "")
 
 
 def _quoted(text: str) -> str:
-    shown = text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
-    return f"“{shown}”" if shown else "a token without text"
+    """Quote a text without the white space around it; of white space only, its name."""
+    shown = text.strip()
+    if not shown:
+        return "white space" if text else "a token without text"
+    return f"“{shown if len(shown) <= _QUOTED else f'{shown[:_QUOTED]}…'}”"

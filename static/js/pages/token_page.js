@@ -48,6 +48,8 @@ class TokenPage {
     /** @type {Set<HTMLElement>} */ this.filled = new Set();
     const modes = modesOf(reading);
     for (const option of this.select.options) option.disabled = !modes.has(/** @type {Mode} */ (option.value));
+    const asked = new URLSearchParams(location.search).get("colour");
+    if (asked && modes.has(/** @type {Mode} */ (asked))) this.select.value = asked;
     this.nodes = this.parts.map((part) => this.#place(part));
     this.flow.replaceChildren(...this.nodes.map((node) => node.section));
     this.watcher = new IntersectionObserver(
@@ -144,8 +146,20 @@ class TokenPage {
     this.#drawMap();
   }
 
+  /** Colour by a mode, which the address keeps. @param {Mode} mode */
+  #choose(mode) {
+    this.select.value = mode;
+    const address = new URL(location.href);
+    if (mode === "kind") address.searchParams.delete("colour");
+    else address.searchParams.set("colour", mode);
+    history.replaceState(history.state, "", address);
+    this.#colour();
+  }
+
   #listen() {
-    this.select.addEventListener("change", () => this.#colour());
+    this.select.addEventListener("change", () => this.#choose(this.mode));
+    for (const link of document.querySelectorAll("a[data-colour]"))
+      link.addEventListener("click", () => this.#choose(/** @type {Mode} */ (link.getAttribute("data-colour"))));
     this.query.addEventListener("input", () => this.#search());
     this.by.addEventListener("change", () => this.#search());
     this.query.addEventListener("keydown", (event) => {
@@ -235,11 +249,7 @@ class TokenPage {
     this.matches = search(this.reading, this.query.value, this.by.value === "ids" ? "ids" : "text");
     this.match = -1;
     for (const text of this.filled) this.#shade(text);
-    const words = this.query.value
-      ? this.matches.length
-        ? plural(this.matches.length, "match", "matches")
-        : "not found"
-      : "";
+    const words = this.query.value ? plural(this.matches.length, "match", "matches") : "";
     setText(need(this.panel, "[data-token-found]"), words);
   }
 

@@ -9,7 +9,7 @@ import { END, silentName, visibleText } from "./token_legend.js";
 /** @typedef {Partial<Record<Value, (number|null)[]>>} Values numbers that are unknown for every token are absent */
 /** @typedef {Values & {segments: Segment[], texts: string[], ids: number[], clipped: number[], retokenised: number[]}} Reading */
 /** @typedef {"kind"|"loss"|"retokenised"|Value} Mode */
-/** @typedef {{turn: number, sampled: boolean, restarts: boolean, segments: Segment[], start: number, end: number}} Part adjacent segments of one turn that were all read or all sampled */
+/** @typedef {{turn: number, sampled: boolean, restarts: boolean, appended: boolean, segments: Segment[], start: number, end: number}} Part adjacent segments of one turn that were all read or all sampled; `appended`: behind a response, and before another context or the end */
 
 /** Thresholds between shades, weakest first, of a number's distance from what it usually is. */
 const BOUNDS = {
@@ -24,14 +24,15 @@ const SHARES = [0.05, 0.25, 0.5, 0.75]; // of the largest one
 export const TITLES = {
   kind: "What each token belongs to; sampled tokens are underlined",
   loss: "Tokens in the loss of the update",
-  logprob: "Log-probability when the token was sampled, nats; the stronger the shade, the less likely",
-  difference: "Trainer's minus sampler's log-probability, nats; underlined: the trainer finds it likelier",
+  logprob: "Probability of the token when it was sampled; shades begin below 90, 50, 20 and 5%",
+  difference:
+    "Trainer's minus sampler's log-probability; shades begin at 0.02, 0.1, 0.5 and 1 nats; underlined: likelier in the trainer",
   ratio:
-    "Importance ratio in the last optimiser step; underlined above 1, overlined below; clipped tokens are struck out",
-  entropy: "Entropy of the choice, nats; the stronger the shade, the less decided",
-  advantage: "Advantage in the update; underlined: made likelier, overlined: made less likely",
-  share: "Share of the attempt's loss, relative to the largest one",
-  retokenised: "Tokens that become others when the text is encoded again",
+    "Importance ratio in the last optimiser step; shades begin at 5, 22, 65 and 170% off 1; underlined above 1, overlined below; clipped tokens are struck out",
+  entropy: "Entropy of the choice; shades begin at 0.1, 0.5, 1 and 2 nats",
+  advantage: "Advantage, relative to the largest; underlined: made likelier, overlined: made less likely",
+  share: "Share of the attempt's loss, relative to the largest",
+  retokenised: "Tokens that become different ones when the text is tokenised again",
 };
 
 /** Largest absolute number; 0 if there is none. @param {(number|null)[]|undefined} values */
@@ -86,15 +87,18 @@ export function partsOf(segments) {
       last.end = end;
     } else {
       const { turn, sampled, restarts, start } = segment;
-      parts.push({ turn, sampled, restarts, segments: [segment], start, end });
+      parts.push({ turn, sampled, restarts, appended: false, segments: [segment], start, end });
     }
   }
+  for (const [at, part] of parts.entries())
+    part.appended = !part.sampled && at > 0 && parts[at - 1].sampled && (parts[at + 1]?.restarts ?? true);
   return parts;
 }
 
 /** @param {Part} part */
 export function partTitle(part) {
   const count = plural(part.end - part.start, "token");
+  if (part.appended) return `After the response · ${count} appended`;
   const verb = part.sampled ? "written" : part.restarts ? "read, from an empty context" : "read";
   return `Turn ${part.turn + 1} · ${count} ${verb}`;
 }
@@ -182,7 +186,7 @@ export function describe(reading, at) {
   if (advantage !== null) parts.push(`advantage ${signedShort(advantage)}`);
   const share = value("share");
   if (share !== null) parts.push(`${percent(share)} of the attempt's loss`);
-  if (reading.retokenised.includes(at)) parts.push("another token when the text is encoded again");
+  if (reading.retokenised.includes(at)) parts.push("a different token when the text is tokenised again");
   parts.push(`token ${at + 1} of ${reading.ids.length}`);
   return parts.join(" · ");
 }
@@ -208,7 +212,8 @@ export function pythonCode(reading, model) {
   const lines = [
     "from transformers import AutoTokenizer",
     "",
-    `tokenizer = AutoTokenizer.from_pretrained(${JSON.stringify(model)})`,
+    `MODEL = ${JSON.stringify(model)}${model ? "" : "  # set this to the model's folder or id"}`,
+    "tokenizer = AutoTokenizer.from_pretrained(MODEL)",
     "ids = []",
   ];
   /** @type {number[]} */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -23,9 +24,11 @@ from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
-from webapp.trajectories.models import TokenArrays, Trajectory
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.reading import get_reading
 from webapp.trajectories.serialize import player_data, turn_events
 from webapp.trajectories.sharing.share_links import share_panel
+from webapp.trajectories.token_checks import first_finding
 from webapp.trajectories.token_view import count_folded
 
 
@@ -53,7 +56,7 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
         "playable": trajectory.group.environment in envs.names(),
         "share": share_panel(request, trajectory, role),
         "tokens_address": reverse("trajectory-tokens", args=[slug]),
-        "token_page": token_page(trajectory),
+        **_tokens(trajectory),
         "meta": trajectory_preview(request, trajectory),
         "more": list_further_fields(trajectory) if role is not None else [],
     }
@@ -61,10 +64,13 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "trajectories/trajectory.html", context)
 
 
-def token_page(trajectory: Trajectory) -> str:
-    """Return the address of the page of tokens; empty for runs of other trainers that sent none."""
-    sent = trajectory.run.recorded is None or TokenArrays.objects.filter(trajectory=trajectory).exists()
-    return reverse("trajectory-token-page", args=[trajectory.slug]) if sent else ""
+def _tokens(trajectory: Trajectory) -> dict[str, Any]:
+    """Return the address of the page of tokens, and what looks wrong about those that another trainer sent."""
+    address = reverse("trajectory-token-page", args=[trajectory.slug])
+    if trajectory.run.recorded is None:
+        return {"token_page": address}
+    reading = get_reading(trajectory)
+    return {} if isinstance(reading, str) else {"token_page": address, "token_finding": first_finding(reading)}
 
 
 @account_optional

@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from trainer.config.run import POCKET
 from webapp.core import formatting
 from webapp.pages.link_previews import trajectory_preview
 from webapp.pages.trajectory_page import private
@@ -15,7 +16,7 @@ from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.reading import LEGEND, get_reading
 from webapp.trajectories.sharing.share_links import find_link
-from webapp.trajectories.token_checks import passed_checks, token_checks, token_facts
+from webapp.trajectories.token_checks import token_checks, token_facts
 from webapp.trajectories.token_view import get_token_data
 
 
@@ -47,22 +48,20 @@ def _answer(trajectory: Trajectory) -> HttpResponse:
 def tokens_page(request: HttpRequest, slug: str) -> HttpResponse:
     """Show everything that the policy read and wrote in an attempt, token by token, and what looks wrong about it."""
     trajectory = get_trajectory(request.user, slug)
-    reading = get_reading(trajectory)
+    reading, model = get_reading(trajectory), trajectory.run.config.get("policy", {}).get("model", "")
     context = {
         "page": "runs",
         "trajectory": trajectory,
         "run": trajectory.run,
         "place": formatting.place(trajectory.group.number, trajectory.member),
         "meta": trajectory_preview(request, trajectory),
-        "model": trajectory.run.config.get("policy", {}).get("model") or "the model's folder",
+        "model": "" if model == POCKET else model,
     }
     if isinstance(reading, str):
         return render(request, "trajectories/tokens.html", context | {"reason": reading})
-    checks = token_checks(reading)
     context |= {
         "reading": reading,
-        "checks": checks,
-        "passed": "" if checks else passed_checks(reading),
+        "checks": token_checks(reading),
         "facts": token_facts(reading),
         "notes": reading.notes,
         "kinds": [(kind, name) for kind, name in LEGEND.items() if kind in reading.kinds()],

@@ -17,12 +17,12 @@ from webapp.trajectories.models import TokenArrays, Trajectory
 __all__ = ["who"]
 
 SENTENCES = {
-    "none": "Nothing looks wrong: the loss has exactly the sampled tokens",
-    "shifted mask": "The loss mask is shifted by one token to the left: it has “<assistant> ”",
-    "dropped thought": "A later prompt has the response of turn 1 without its first 4 tokens, “<think>",
-    "second start token": "The prompt begins with the same token twice: “<s> ”",
-    "stop token in the loss": "1 token in the loss was not sampled by the policy: “<stop> ”",
-    "old weights": "Sampler and trainer are not the same policy: their log-probabilities differ by 0.8 nats",
+    "none": "",
+    "shifted mask": "The loss mask is shifted by one token to the left in every turn: it includes “<assistant>”",
+    "dropped thought": "A later prompt has the response of turn 1 without its first 4 tokens, “<think> vowels",
+    "second start token": "The prompt begins with the same token twice: “<s>”",
+    "stop token in the loss": "1 token in the loss was not sampled by the policy: “<stop>”",
+    "old weights": "Sampler and trainer disagree: their log-probabilities differ by 0.8 nats",
 }
 
 
@@ -34,8 +34,11 @@ def test_each_planted_fault_is_said_and_no_other(fault: str, people: People, who
     trajectory = Trajectory.objects.get(run__title=fault)
     assert trajectory.mismatch == pytest.approx(difference, abs=1e-3)
     page = html.unescape(who.owner.get(f"/t/{trajectory.slug}/tokens").content.decode())
-    assert [name for name, sentence in SENTENCES.items() if sentence in page] == [fault]
-    assert f'href="/t/{trajectory.slug}/tokens"' in who.owner.get(f"/t/{trajectory.slug}").content.decode()
+    assert SENTENCES[fault] in page
+    assert page.count('class="wrong"') == (fault != "none")
+    player = html.unescape(who.owner.get(f"/t/{trajectory.slug}").content.decode())
+    assert f'href="/t/{trajectory.slug}/tokens"' in player
+    assert SENTENCES[fault] in player
     reading = who.owner.get(f"/t/{trajectory.slug}/reading.json").json()
     assert reading["texts"] == [f"{word} " for word in made.words]
     marked = [flag for segment in reading["segments"] for flag in [segment["in_loss"]] * segment["tokens"]]
