@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from echoscope.recording.reward_metrics import mean, reward_metrics
 
-COMPUTED = ("success/rate", "reward/mean", "reward/in_group_std")
+_OF_TOKENS = {"mismatch/mean": "mismatch", "mismatch/k3": "k3"}
+"""Metrics that are means over tokens, and the field of an attempt's event with its mean."""
+COMPUTED = ("success/rate", "reward/mean", "reward/in_group_std", *_OF_TOKENS, "mismatch/wrong_tokens")
 MAX_ITERATIONS = 64
 """Iterations with attempts in memory. Older iterations are final."""
 
@@ -29,6 +31,7 @@ class _Iteration:
 
     Attributes:
         rewards: rewards of each group, by its number, without attempts that have none.
+        tokens: events of attempts whose tokens were sent.
         given: names of COMPUTED that the trainer logged itself.
         computed: values that were written for the iteration.
         changed: an attempt has ended since the values were computed.
@@ -36,9 +39,22 @@ class _Iteration:
 
     rewards: list[tuple[str, float]] = field(default_factory=list)
     successes: list[bool] = field(default_factory=list)
+    tokens: list[Mapping[str, Any]] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
     computed: dict[str, float] = field(default_factory=dict)
     changed: bool = False
+
+    def token_metrics(self) -> dict[str, float]:
+        """Return means over the tokens that were sent, and the share of attempts whose tokens are wrong."""
+        values = {}
+        for name, field_of_event in _OF_TOKENS.items():
+            known = [event for event in self.tokens if event.get(field_of_event) is not None]
+            if known:
+                weighted = sum(event[field_of_event] * event["tokens"] for event in known)
+                values[name] = weighted / sum(event["tokens"] for event in known)
+        if self.tokens:
+            values["mismatch/wrong_tokens"] = mean([float(bool(event.get("wrong"))) for event in self.tokens]) or 0.0
+        return values
 
 
 @dataclass
@@ -68,6 +84,7 @@ class AttemptTotals:
     def __init__(self) -> None:
         self.newest: int | None = None
         self._open: dict[str, _Group] = {}
+        self._ended: dict[str, int] = {}  # iterations of training attempts, for their tokens
         self._iterations: dict[int, _Iteration] = {}
         self._evaluations: dict[tuple[int, str], _Evaluation] = {}
         self._final = -1
@@ -85,6 +102,8 @@ class AttemptTotals:
                     self.newest = group.iteration
             case "trajectory_finished":
                 self._end(event)
+            case "trajectory_tokens":
+                self._sent_tokens(event)
             case "metrics":
                 self._logged(event["iteration"], event["values"])
 
@@ -94,7 +113,7 @@ class AttemptTotals:
         if entry is None or not entry.changed:
             return {}
         entry.changed = False
-        values = reward_metrics(entry.rewards)
+        values = reward_metrics(entry.rewards) | entry.token_metrics()
         if entry.successes:
             values["success/rate"] = sum(entry.successes) / len(entry.successes)
         new = {
@@ -124,6 +143,7 @@ class AttemptTotals:
         """Begin a new attempt at the run: events after the iteration are superseded."""
         self.newest = None
         self._open.clear()
+        self._ended.clear()
         self._iterations = {number: entry for number, entry in self._iterations.items() if number <= iteration}
         self._evaluations = {key: entry for key, entry in self._evaluations.items() if key[0] <= iteration}
         self._final = min(self._final, iteration)
@@ -143,6 +163,14 @@ class AttemptTotals:
                 entry.rewards.append((str(group.number), event["total_reward"]))
             if event.get("success") is not None:
                 entry.successes.append(event["success"])
+            self._ended[event["trajectory"]] = group.iteration
+            entry.changed = True
+
+    def _sent_tokens(self, event: Mapping[str, Any]) -> None:
+        iteration = self._ended.pop(event["trajectory"], None)
+        if iteration is not None and (entry := self._held(iteration)) is not None:
+            facts = ("tokens", *_OF_TOKENS.values(), "wrong")
+            entry.tokens.append({name: event.get(name) for name in facts})  # without the packed arrays
             entry.changed = True
 
     def _logged(self, iteration: int, values: Mapping[str, float]) -> None:
@@ -159,4 +187,5 @@ class AttemptTotals:
             settled = [number for number, other in self._iterations.items() if not other.changed]
             self._final = min(settled or self._iterations)
             del self._iterations[self._final]
+            self._ended = {name: number for name, number in self._ended.items() if number > self._final}
         return entry

@@ -6,7 +6,7 @@ import base64
 import math
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -22,6 +22,7 @@ _SAMPLED, _IN_LOSS, _RESTARTS, _HAS_KIND = 1, 2, 4, 8
 _LARGEST = 65_504.0  # half precision
 _STEPS = 4096  # differences are rounded to this fraction of a nat
 _MAX_TURN = 65_535
+_MAX_LOG_RATIO = 20.0  # keeps its exponential finite
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,24 @@ class TokenColumns:
 
     def mismatch(self) -> float | None:
         """Return the mean absolute difference, nats; None where unknown."""
-        finite = [abs(value) for value in self.differences() or () if math.isfinite(value)]
-        return sum(finite) / len(finite) if finite else None
+        return self._mean(abs)
+
+    def k3(self) -> float | None:
+        """Return the mean k3 estimate of the divergence of sampler and trainer, nats a token; None where unknown."""
+        return self._mean(lambda difference: math.expm1(min(difference, _MAX_LOG_RATIO)) - difference)
+
+    def wrong(self) -> bool:
+        """Return True if the loss contains a token that was not sampled, or a prompt begins with the same token twice.
+
+        Sampled tokens that the loss lacks may be left out on purpose.
+        """
+        masked = any(in_loss and not sampled for in_loss, sampled in zip(self.in_loss, self.sampled, strict=True))
+        starts = [0, *(place for place, restarts in enumerate(self.restarts) if restarts)]
+        return masked or any(self.ids[start : start + 1] == self.ids[start + 1 : start + 2] for start in starts)
+
+    def _mean(self, of: Callable[[float], float]) -> float | None:
+        finite = [of(value) for value in self.differences() or () if math.isfinite(value)]
+        return max(0.0, sum(finite) / len(finite)) if finite else None
 
 
 def turns_of(sampled: Sequence[bool]) -> list[int]:

@@ -255,6 +255,8 @@ class Trajectory:
             tokens=len(columns.places),
             unlearned="not_sent" if columns.advantages is None else None,
             mismatch=columns.mismatch(),
+            k3=columns.k3(),
+            wrong=columns.wrong(),
             data=data,
         )
 

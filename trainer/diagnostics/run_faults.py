@@ -24,6 +24,7 @@ TOOLS, TEXT, TRUNCATED, REPETITION = 0.5, 0.1, 0.3, 0.5  # shares of calls, of r
 RISE = 0.25  # by which a share rose above its usual value
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.02
 MISMATCH, MISMATCH_RISE, MISMATCH_TIMES, MISMATCH_STALE = 0.1, 0.01, 10.0, 0.5  # k3, nats per token
+WRONG_TOKENS = 0.05  # share of attempts
 SLOWER = 4.0  # times slower than usual
 SLOWEST = 0.4  # share of the median actor's speed
 CLOCK_SECONDS = 60.0
@@ -146,6 +147,11 @@ def _slow(history: FaultHistory) -> str:
     return f"{history.number(name):,.0f} tokens/s, after {usual:,.0f} before."
 
 
+def _wrong_tokens(history: FaultHistory) -> str:
+    share = history.number("mismatch/wrong_tokens")
+    return f"It is so in {_percent(share)} of the attempts." if share >= WRONG_TOKENS else ""
+
+
 def _stale(history: FaultHistory) -> str:
     behind = history.number("rollout/staleness_max")
     if behind <= history.max_staleness:
@@ -242,6 +248,7 @@ CHECKS: dict[str, Check] = {
     "tool_failures": _tools,
     "slow_actor": _slow_actor,
     "slow_rollout": _slow,
+    "wrong_tokens": _wrong_tokens,
     "stale_weights": _stale,
     "mismatch": _mismatch,
     "no_learning_rate": _learning_rate,

@@ -210,6 +210,14 @@ class TrajectoryTokens(Event):
         ge=0,
         description="Mean absolute difference of the trainer's and the sampler's log-probabilities, nats.",
     )
+    k3: float | None = Field(
+        default=None, ge=0, description="Mean k3 estimate of the divergence of sampler and trainer, nats a token."
+    )
+    wrong: bool | None = Field(
+        default=None,
+        description="Whether the loss contains a token that was not sampled, or a prompt begins with the same token "
+        "twice; from other trainers.",
+    )
     retokenised: int | None = Field(
         default=None,
         ge=0,

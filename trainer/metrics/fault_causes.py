@@ -95,6 +95,14 @@ CAUSES: dict[str, FaultCause] = {
         "tokens per second below a quarter of the usual, twice in a row",
         "throughput/tokens_per_second",
     ),
+    "wrong_tokens": FaultCause(
+        "The loss or the prompts have wrong tokens",
+        "The loss contains tokens that the policy did not sample, or a prompt begins with the same token twice. The token "
+        "page of an attempt shows which: look at the loss mask and the chat template.",
+        "in one of twenty attempts, where another trainer sends its tokens",
+        "mismatch/wrong_tokens",
+        ("mismatch", "no_gradient", "garbled_text"),
+    ),
     "stale_weights": FaultCause(
         "The sampler plays with old weights",
         "New weights did not reach it, so that the policy does not play what it learnt. Look at the log of the engine.",

@@ -366,6 +366,15 @@ ITERATION: tuple[MetricSpec, ...] = (
         decimals=4,
     ),
     spec(
+        "mismatch/wrong_tokens",
+        "Attempts with wrong tokens",
+        "mismatch",
+        "Share of the attempts whose loss contains a token that was not sampled, or whose prompt begins with the same "
+        "token twice; from the tokens that other trainers send.",
+        "share",
+        "down",
+    ),
+    spec(
         "mismatch/loss_share",
         "Tokens in the loss",
         "mismatch",

@@ -26,6 +26,15 @@ SENTENCES = {
 }
 
 
+CAUSES = {
+    "shifted mask": ["wrong_tokens"],
+    "second start token": ["wrong_tokens"],
+    "stop token in the loss": ["wrong_tokens"],
+    "old weights": ["mismatch"],
+}
+"""Causes for which the whole run is sick."""
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_planted_fault_is_said_and_no_other(fault: str, people: People, who: Visitors, tmp_path: Path) -> None:
     made, difference = FAULTS[fault]
@@ -33,6 +42,7 @@ def test_each_planted_fault_is_said_and_no_other(fault: str, people: People, who
     call_command("import_journal", str(tmp_path / "run"), "--team", people.team.slug, "--user", "ada")
     trajectory = Trajectory.objects.get(run__title=fault)
     assert trajectory.mismatch == pytest.approx(difference, abs=1e-3)
+    assert [found["cause"] for found in trajectory.run.faults] == CAUSES.get(fault, [])
     page = html.unescape(who.owner.get(f"/t/{trajectory.slug}/tokens").content.decode())
     assert SENTENCES[fault] in page
     assert page.count('class="wrong"') == (fault != "none")
