@@ -641,6 +641,8 @@ class AlertRule(Answer):
     """Success rate, 0 to 1."""
     queued_minutes: int
     stalled_minutes: int
+    pauses: bool = False
+    """Whether a run that is sick or trapped is also paused."""
     channel: str
     target: str
     """In words, without the path of an address, which often is a secret."""

@@ -13,6 +13,8 @@ from itertools import groupby
 KINDS = ("template", "system", "task", "observation", "response", "other")
 MAX_TOKENS = 200_000
 """Maximum number of tokens of an attempt that a site stores."""
+MAX_TEXT = 1_000_000
+"""Maximum length of their text, characters."""
 MAX_PACKED = 1_000_000
 """Maximum length of packed tokens, characters: sites read lines of at most 1 MiB."""
 _VERSION, _NOT_SENT = 2, 5

@@ -8,7 +8,7 @@ from typing import Any
 
 from echoscope.recording.call_values import CallValues
 from echoscope.recording.json_values import as_text
-from echoscope.recording.token_packing import KINDS, MAX_TOKENS, TokenColumns, turns_of
+from echoscope.recording.token_packing import KINDS, MAX_TEXT, MAX_TOKENS, TokenColumns, turns_of
 
 _MAX_ID = 2**32 - 1
 _MAX_TURNS = 1000
@@ -37,6 +37,12 @@ class TokenValues:
             name: self._column(name, given[name], _number)
             for name in ("logprobs", "trainer_logprobs", "ratios", "advantages", "entropies")
         }
+        texts = self._column("texts", given["texts"], as_text) or [""] * len(ids)
+        if (length := sum(map(len, texts))) > MAX_TEXT:
+            self._values.warn(
+                "texts", f"texts of tokens() have {length:,} characters and are left out: {MAX_TEXT:,} fit."
+            )
+            texts = [""] * len(ids)
         turns = self._column("turns", given["turns"], int)
         if turns is not None and not all(0 <= turn < _MAX_TURNS for turn in turns):
             self._values.warn("turns", f"turns of tokens() are not all from 0 to {_MAX_TURNS - 1} and are derived.")
@@ -45,7 +51,7 @@ class TokenValues:
         restarts = {int(place) for place in _listed(given["restarts"])}
         return TokenColumns(
             ids=ids,
-            texts=self._column("texts", given["texts"], as_text) or [""] * len(ids),
+            texts=texts,
             sampled=sampled,
             in_loss=self._column("in_loss", given["in_loss"], bool) or [False] * len(ids),
             restarts=[place in restarts for place in range(len(ids))],

@@ -217,7 +217,7 @@ class Trajectory:
             kinds: "template", "system", "task", "observation", "response" or "other".
             turns: number of the turn of each token, from 0; None: each response is sampled without a gap.
             restarts: positions at which the policy began to read another context with nothing before it, for example
-                because each turn has a prompt of its own.
+                because each turn has a separate prompt.
         """
         if self._token_data is not None or not self._announced:
             self.warnings.once("tokens", "The tokens of a trajectory are not recorded: it has some, or no group.")

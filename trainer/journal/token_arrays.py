@@ -21,11 +21,12 @@ _NO_ENTROPIES, _CONTEXT, _UPDATE, _MARKS = 16, 32, 64, 128  # flags
 _NO_LOGPROBS = 1  # the only one of the further flags
 _SAMPLED, _IN_LOSS, _RESTARTS, _HAS_KIND = 1, 2, 4, 8  # bits of a segment; the kind's number is above them
 _MAX_BYTES = 256 * 1024 * 1024  # limit for an unpacked trajectory
-_MAX_TEXT = 16 * 1024 * 1024  # limit for the text of its context, bytes
 _LEVEL = 6
 _FINITE = float(np.finfo(np.float16).max)
 MAX_TOKENS = 200_000
 """Maximum number of tokens of a trajectory, read and sampled, that sites store and show."""
+MAX_TEXT = 1_000_000
+"""Maximum length of the text of a context, characters."""
 MAX_PACKED = 1_000_000
 """Maximum length of packed arrays, characters: sites read lines of at most 1 MiB."""
 _STEPS = 4096  # differences of log-probabilities are rounded to this fraction of a nat, below the noise of bfloat16
@@ -260,7 +261,7 @@ def unpack(data: bytes | str) -> TokenArrays:
         raise TokenArraysError("the token arrays end in their head")
     else:
         more, segments, read, text_size = _CONTEXT_HEAD.unpack(head[_HEAD.size :])
-    if segments > count + read or text_size > _MAX_TEXT:
+    if segments > count + read or text_size > 4 * MAX_TEXT:
         raise TokenArraysError("the token arrays are truncated or too large")
     if (reason := (flags & (_NO_ENTROPIES - 1)) >> _WHY) > len(_REASONS):
         raise TokenArraysError(f"unknown reason {reason} for no advantages")

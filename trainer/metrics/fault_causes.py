@@ -97,8 +97,8 @@ CAUSES: dict[str, FaultCause] = {
     ),
     "wrong_tokens": FaultCause(
         "The loss or the prompts have wrong tokens",
-        "The loss contains tokens that the policy did not sample, or a prompt begins with the same token twice. The token "
-        "page of an attempt shows which: look at the loss mask and the chat template.",
+        "The loss contains tokens that the policy did not sample, or a prompt begins with the same token twice. The "
+        "token page of an attempt shows which: look at the loss mask and the chat template.",
         "in one of twenty attempts, where another trainer sends its tokens",
         "mismatch/wrong_tokens",
         ("mismatch", "no_gradient", "garbled_text"),

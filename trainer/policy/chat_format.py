@@ -81,7 +81,7 @@ class ChatFormat:
         call_notice: why `auto` chose `answer` although the template supports tools, for the user; otherwise empty.
         renders_tools: whether the template writes the definitions of `tools`.
         renders_results: whether the template has messages for the results of calls.
-        knows_prompt_tokens: whether the ids of prompts are the ids that the model reads; not those of hosted models.
+        knows_prompt_tokens: whether the ids of prompts are the ids that the model reads; False for hosted models.
         separate_results: whether each result has a separate message; otherwise one message contains a turn's results.
     """
 

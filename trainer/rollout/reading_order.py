@@ -36,7 +36,7 @@ def reading_order(trajectory: Trajectory, texts: TokenTexts, *, in_loss: bool) -
     written: list[str] = []
     as_recorded = True
     frame = ("", "")
-    for turn, prompt in zip(trajectory.turns, _prompts(trajectory), strict=False):
+    for turn, (prompt, sampled) in zip(trajectory.turns, _turns(trajectory), strict=True):
         frame = turn.frame or frame
         restarts = turn.turn in trajectory.prompts
         prompt_lengths, text = texts.decode(prompt)
@@ -49,23 +49,27 @@ def reading_order(trajectory: Trajectory, texts: TokenTexts, *, in_loss: bool) -
         ids += prompt
         lengths += prompt_lengths
         written += [text, turn.response]
-        sampled = turn.tokens or 0
         if sampled:
             segments.append(Segment("response", turn.turn, sampled, sampled=True, in_loss=in_loss))
     if len(ids) + trajectory.tokens > token_arrays.MAX_TOKENS:  # windows are read again and again
         return None
-    return token_arrays.context(segments, ids, lengths, None if as_recorded else "".join(written))
+    text = None if as_recorded else "".join(written)
+    if text is not None and len(text) > token_arrays.MAX_TEXT:
+        return None
+    return token_arrays.context(segments, ids, lengths, text)
 
 
-def _prompts(trajectory: Trajectory) -> Iterator[list[int]]:
-    """Yield the tokens that were read for each turn: since the last response, or the turn's whole window."""
-    start = 0
+def _turns(trajectory: Trajectory) -> Iterator[tuple[list[int], int]]:
+    """Yield the tokens that were read for each turn, and how many were sampled in it.
+
+    The tokens are those since the last response, or the turn's whole window.
+    """
+    turn_of, start = np.asarray(trajectory.turn_of), 0
     for turn in trajectory.turns:
-        first = next((at for at in range(start, len(trajectory.ids)) if trajectory.turn_of[at] == turn.turn), None)
-        if first is None:
-            return
-        yield trajectory.prompts.get(turn.turn, trajectory.ids[start:first])
-        start = first + (turn.tokens or 0)
+        places = np.flatnonzero(turn_of == turn.turn)
+        first = int(places[0]) if len(places) else start
+        yield trajectory.prompts.get(turn.turn, trajectory.ids[start:first]), len(places)
+        start = first + len(places)
 
 
 def _message(turn: Turn, frame: tuple[str, str], task: str) -> str:

@@ -99,6 +99,7 @@ DEFAULTS = {
     ("RunOut", "group"): '""',
     ("RunOut", "condition"): "None",
     ("RunDetail", "waiting"): "None",
+    ("AlertRuleOut", "pauses"): "False",
     ("TrajectoryOut", "end_reason"): '""',
     ("TrajectoryOut", "false_claim_kinds"): "[]",
     ("TrajectoryOut", "worst_mark"): "None",

@@ -5,6 +5,7 @@ An event and its consequences are stored in one transaction, so that a process t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -22,8 +23,10 @@ from webapp.notifications.models import Delivery, Notification, Rule, RunEvent
 from webapp.notifications.rule_actions import do_switch_off_ownerless_rules
 from webapp.notifications.rule_matching import reported_as
 from webapp.notifications.stalled_runs import stalled_events
+from webapp.runs.actions import RequestRefused, do_request
 from webapp.teams.models import Membership
 
+logger = logging.getLogger(__name__)
 BATCH_SIZE = 200
 KEEP = timedelta(days=90)
 """Time for which events, deliveries and inbox entries are kept, longer than run_events.LOOK_BACK."""
@@ -49,8 +52,11 @@ def do_dispatch(now: datetime) -> int:
     )
     if not events:
         return 0
-    rules = Rule.objects.filter(enabled=True, team__in={event.run.team_id for event in events})
-    _queue_alerts(list(rules.select_related("team")), events)
+    rules = list(
+        Rule.objects.filter(enabled=True, team__in={event.run.team_id for event in events}).select_related("team")
+    )
+    _queue_alerts(rules, events)
+    _pause_runs(rules, events)
     audience = Audience(events)
     do_notify(_entry(event, user) for event in events for user in audience.of(event))
     RunEvent.objects.filter(pk__in=[event.pk for event in events]).update(dispatched_at=now)
@@ -64,13 +70,31 @@ def do_report_stalled_runs(now: datetime) -> int:
     return _queue_alerts(rules, stalled_events(rules, now)) if rules else 0
 
 
-def _queue_alerts(rules: Sequence[Rule], events: Sequence[RunEvent]) -> int:
-    """Create the missing deliveries. The unique key decides between concurrent processes."""
+def _pause_runs(rules: Sequence[Rule], events: Sequence[RunEvent]) -> None:
+    """Pause the runs in trouble that a rule pauses; runs that have ended, or train elsewhere, go on as they are."""
+    pausing = [rule for rule in rules if rule.pauses]
+    in_trouble = [event for event in events if event.kind in Rule.TROUBLE]
+    paused = {event.run for _, event, _ in _reported(pausing, in_trouble)}
+    for run in paused:
+        try:
+            with transaction.atomic():
+                do_request(run, "pause")
+        except RequestRefused as refusal:
+            logger.info("An alert rule did not pause the run %s: %s", run.slug, refusal)
+
+
+def _reported(rules: Sequence[Rule], events: Sequence[RunEvent]) -> list[tuple[Rule, RunEvent, str]]:
+    """Return each rule with each event that it reports, and the name of that event."""
+    if not (rules and events):
+        return []
     authors = {rule.author_id for rule in rules if rule.author_id is not None}
     members = set(Membership.objects.filter(user_id__in=authors).values_list("user_id", "team_id"))
-    reported = [
-        (rule, event, name) for event in events for rule in rules if (name := reported_as(rule, event, members))
-    ]
+    return [(rule, event, name) for event in events for rule in rules if (name := reported_as(rule, event, members))]
+
+
+def _queue_alerts(rules: Sequence[Rule], events: Sequence[RunEvent]) -> int:
+    """Create the missing deliveries. The unique key decides between concurrent processes."""
+    reported = _reported(rules, events)
     keys = {event.key for _, event, _ in reported}
     existing = set(Delivery.objects.filter(key__in=keys).values_list("rule_id", "key"))
     fresh = [_delivery(rule, event, name) for rule, event, name in reported if (rule.pk, event.key) not in existing]

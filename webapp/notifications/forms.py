@@ -57,6 +57,11 @@ class RuleForm(forms.Form):
         required=False,
         help_text="Long evaluations and updates report progress, so they do not count as stalled.",
     )
+    pauses = forms.BooleanField(
+        label="Also pause the run",
+        required=False,
+        help_text="When it is sick or trapped: it ends its turn, saves a checkpoint and waits to be resumed.",
+    )
     scope = forms.ChoiceField(label="For", choices=Scope.choices, initial=Scope.ALL)
     environment = forms.ChoiceField(required=False)
     tag = forms.CharField(max_length=100, required=False)
@@ -168,6 +173,7 @@ class RuleForm(forms.Form):
             "suite": data["suite"],
             "queued_minutes": _or_default(data["queued_minutes"], 30),
             "stalled_minutes": _or_default(data["stalled_minutes"], 30),
+            "pauses": data["pauses"] and not set(Rule.TROUBLE).isdisjoint(data["events"]),
             "scope": scope,
             "scope_value": data[str(scope)] if scope in (Scope.ENVIRONMENT, Scope.TAG, Scope.RUN) else "",
             "channel": data["channel"],
@@ -189,6 +195,7 @@ def form_values(rule: Rule) -> dict[str, Any]:
         "suite": rule.suite,
         "queued_minutes": rule.queued_minutes,
         "stalled_minutes": rule.stalled_minutes,
+        "pauses": rule.pauses,
         "scope": rule.scope,
         "environment": rule.scope_value if rule.scope == Scope.ENVIRONMENT else "",
         "tag": rule.scope_value if rule.scope == Scope.TAG else "",

@@ -101,6 +101,7 @@ def test_tokens_follow_the_end_whenever_they_are_sent(tmp_path: Path) -> None:
         ({"ids": [1] * 200_001, "sampled": [True] * 200_001}, "at most 200,000", False),
         ({"ids": [1, 2], "sampled": [True, True], "logprobs": [0.0]}, "1 elements for 2 tokens", True),
         ({"ids": [1, 2], "sampled": [True, True], "turns": [0, 5000]}, "from 0 to 999", True),
+        ({"ids": [1, 2], "sampled": [True, True], "texts": ["a" * 600_000] * 2}, "are left out: 1,000,000 fit", True),
         ({"ids": ["a"], "sampled": [True]}, "recorded nothing", False),
         ({"ids": None, "sampled": None}, "recorded nothing", False),
     ],

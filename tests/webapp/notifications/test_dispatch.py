@@ -199,3 +199,32 @@ def test_old_events_and_entries_are_forgotten_and_undispatched_events_kept(run: 
     do_forget(timezone.now() + KEEP)
     assert [event.kind for event in RunEvent.objects.all()] == ["watch"]
     assert not Notification.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("pauses", "state", "requested"),
+    [(True, "trapped", "pause"), (True, "watch", ""), (False, "trapped", "")],
+)
+def test_a_rule_pauses_a_run_in_trouble(pauses: bool, state: str, requested: str, run: Run, people: People) -> None:
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING)
+    do_create_rule(
+        people.team, people.owner, name="Trouble", events=["watch", "trapped"], channel="inbox", pauses=pauses
+    )
+    alarm(run, state)
+    dispatch()
+    run.refresh_from_db()
+    assert run.requested == requested
+    Run.objects.filter(pk=run.pk).update(requested="")
+    dispatch()
+    run.refresh_from_db()
+    assert run.requested == "", "an event has its consequences once"
+
+
+def test_a_run_that_trains_elsewhere_is_reported_and_not_paused(run: Run, people: People) -> None:
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, imported=True)
+    do_create_rule(people.team, people.owner, name="Trouble", events=["trapped"], channel="inbox", pauses=True)
+    alarm(run, "trapped")
+    dispatch()
+    run.refresh_from_db()
+    assert run.requested == ""
+    assert Delivery.objects.filter(run=run).exists()

@@ -42,6 +42,7 @@ class AlertRuleOut(Schema):
     threshold: float = Field(description="Success rate, 0 to 1.")
     queued_minutes: int
     stalled_minutes: int
+    pauses: bool = Field(description="Whether a run that is sick or trapped is also paused.")
     channel: AlertChannel
     target: str = Field(description="In words, without the path of an address, which often is a secret.")
     enabled: bool
@@ -72,6 +73,7 @@ class NewRule(StrictSchema):
     threshold: Threshold = 0.5
     queued_minutes: Minutes = 30
     stalled_minutes: Minutes = 30
+    pauses: StrictBool = Field(default=False, description="Also pause a run that is sick or trapped.")
     addresses: Addresses = []
     url: Url = ""
     team: Slug | None = Field(default=None, description="Required only with a session whose user is in several teams.")
@@ -89,6 +91,7 @@ class RulePatch(StrictSchema):
     threshold: Threshold | None = None
     queued_minutes: Minutes | None = None
     stalled_minutes: Minutes | None = None
+    pauses: StrictBool | None = None
     addresses: Addresses | None = None
     url: Url | None = None
     enabled: StrictBool | None = None

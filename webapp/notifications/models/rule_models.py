@@ -42,6 +42,9 @@ class Rule(SoftDeleted):
         QUEUED = "queued", "Run waits in the queue"
         STALLED = "stalled", "Run makes no progress"
 
+    TROUBLE = (Event.TRAPPED, Event.SICK)
+    """Events for which a rule may pause a run."""
+
     class Scope(models.TextChoices):
         ALL = "all", "All runs of the team"
         ENVIRONMENT = "environment", "Runs in one environment"
@@ -69,6 +72,9 @@ class Rule(SoftDeleted):
     threshold = models.FloatField(default=0.5, help_text="Success rate, 0 to 1.")
     queued_minutes = models.PositiveIntegerField(default=30)
     stalled_minutes = models.PositiveIntegerField(default=30)
+    pauses = models.BooleanField(
+        default=False, db_default=False, help_text="An event of TROUBLE also pauses its run, if it trains here."
+    )
     channel = models.CharField(max_length=7, choices=Channel.choices, default=Channel.EMAIL)
     addresses = models.JSONField(default=list, help_text="E-mail addresses.")
     url = models.CharField(max_length=1000, blank=True)

@@ -230,6 +230,7 @@ def _facts(rule: Rule) -> dict[str, Any]:
         "threshold": rule.threshold,
         "queued_minutes": rule.queued_minutes,
         "stalled_minutes": rule.stalled_minutes,
+        "pauses": rule.pauses,
         "channel": rule.channel,
         "target": rule.target_label,
         "enabled": rule.enabled,
