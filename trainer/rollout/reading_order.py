@@ -39,16 +39,16 @@ def reading_order(trajectory: Trajectory, texts: TokenTexts, *, in_loss: bool) -
     for turn, (prompt, sampled) in zip(trajectory.turns, _turns(trajectory), strict=True):
         frame = turn.frame or frame
         restarts = turn.turn in trajectory.prompts
-        prompt_lengths, text = texts.decode(prompt)
-        as_recorded &= _message(turn, frame, trajectory.task).endswith(text)  # the rest is the sampled end token
+        prompt_lengths, message = texts.decode(prompt)
+        as_recorded &= _message(turn, frame, trajectory.task).endswith(message)  # the rest is the sampled end token
         marks = _window_marks(trajectory, turn, chat) if restarts else _marks(trajectory, turn, chat)
-        kinds = _kinds(text, prompt_lengths, marks)
+        kinds = _kinds(message, prompt_lengths, marks)
         for number, (kind, group) in enumerate(groupby(kinds)):
             tokens = len(list(group))
             segments.append(Segment(KINDS[kind], turn.turn, tokens, restarts=restarts and number == 0))
         ids += prompt
         lengths += prompt_lengths
-        written += [text, turn.response]
+        written += [message, turn.response]
         if sampled:
             segments.append(Segment("response", turn.turn, sampled, sampled=True, in_loss=in_loss))
     if len(ids) + trajectory.tokens > token_arrays.MAX_TOKENS:  # windows are read again and again

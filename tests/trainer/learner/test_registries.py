@@ -78,8 +78,8 @@ def test_a_new_estimator_is_used_by_the_update(pocket_folder, monkeypatch):
     learner = with_algorithm(pocket_folder, estimator="toy")
     change, _ = stepped(learner, played([1, 0, 0, 0, 0, 2]))
     assert change.abs().max() > 0
-    assert learner.advantages.sum(1).count_nonzero() == 2
-    assert learner.advantages[5].max() == 2
+    assert learner.learnt.advantages.sum(1).count_nonzero() == 2
+    assert learner.learnt.advantages[5].max() == 2
 
 
 def test_a_new_aggregation_is_used_by_the_update(pocket_folder, monkeypatch):
@@ -105,7 +105,7 @@ def test_a_new_kl_estimator_is_used_by_the_update(pocket_folder, monkeypatch):
     counts = torch.tensor([float(one.tokens) for one in trajectories])
     baseline = (counts.view(2, 3).sum(1, keepdim=True) - counts.view(2, 3)) / 2
     expected = (baseline - counts.view(2, 3)).flatten()
-    assert learner.advantages.amax(1) + learner.advantages.amin(1) == pytest.approx(expected, abs=1e-4)
+    assert learner.learnt.advantages.amax(1) + learner.learnt.advantages.amin(1) == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_new_filter_selects_and_weights_groups_of_the_update(pocket_folder, monkeypatch):
@@ -122,7 +122,7 @@ def test_a_new_filter_selects_and_weights_groups_of_the_update(pocket_folder, mo
     assert change.abs().max() > 0
     unweighted = with_algorithm(pocket_folder)
     stepped(unweighted, choice.kept)
-    assert torch.allclose(2 * learner.advantages, unweighted.advantages)
+    assert torch.allclose(2 * learner.learnt.advantages, unweighted.learnt.advantages)
 
 
 def test_a_new_reward_term_is_scored_by_name(monkeypatch):

@@ -184,6 +184,7 @@ def test_the_update_is_independent_of_the_rows_per_trajectory(pocket_folder, est
         assert len(batch) == (9 if parts else 6)
         batch.sampler_logprobs = learner.score(batch).logprobs
         metrics = learner.update(batch, 1)
+        del metrics["mismatch/loss_share"]  # rows of the same trajectory repeat its prompt
         results.append((weights(learner), metrics))
     (whole, whole_metrics), (parted, parted_metrics) = results
     assert torch.allclose(whole, parted, rtol=0, atol=2e-6)

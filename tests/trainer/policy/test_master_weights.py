@@ -99,7 +99,7 @@ def test_values_of_a_bfloat16_update_are_float32_and_accurate(pocket_folder, lla
     assert (scores.logprobs - exact.logprobs).abs().max() < 0.1
     batch.sampler_logprobs = scores.logprobs
     learner.update(batch, 1)
-    assert learner.advantages.dtype == torch.float32
+    assert learner.learnt.advantages.dtype == torch.float32
 
 
 @pytest.mark.parametrize("model", ["pocket", "llama"])
