@@ -42,6 +42,8 @@ Sort = Literal[
     "-format",
     "kept",
     "-kept",
+    "mismatch",
+    "-mismatch",
     "played",
     "-played",
 ]
