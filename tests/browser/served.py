@@ -5,15 +5,18 @@ For tests that visit many pages once; interaction with a server is tested agains
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.staticfiles import finders
 from django.db import connection
+from django.http import HttpResponse
 from django.test import Client
-from playwright.sync_api import BrowserContext, Route
+from playwright.sync_api import BrowserContext, Page, Route
+
+from webapp.settings import ROOT
 
 ORIGIN = "http://pages.localhost"  # which browsers trust like https
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -59,3 +62,31 @@ def serve(context: BrowserContext, client: Client) -> None:
 
     context.route("**/*", answer)
     context.route_web_socket("**/ws/**", lambda socket: None)
+
+
+def open_known(context: BrowserContext, known: Mapping[str, HttpResponse], faults: list[str]) -> Page:
+    """Open the first of the known paths, with responses that the test client gave before the browser asked.
+
+    Files of the repository are served as well; websockets stay open and silent.
+
+    Args:
+        faults: gets the errors of the page's scripts and console.
+    """
+
+    def answer(route: Route) -> None:
+        path = urlsplit(route.request.url).path
+        file = ROOT / path.lstrip("/")
+        if path in known:
+            route.fulfill(body=known[path].content, headers=dict(known[path].headers))
+        elif file.is_file():
+            route.fulfill(body=file.read_bytes(), content_type=KINDS.get(file.suffix, "application/octet-stream"))
+        else:
+            route.fulfill(status=204)
+
+    context.route("**/*", answer)
+    context.route_web_socket("**/ws/**", lambda socket: None)
+    page = context.new_page()
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.goto(f"{ORIGIN}{next(iter(known))}")
+    return page

@@ -8,19 +8,15 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.served import tables_beside_the_browser
+from tests.browser.served import open_known, tables_beside_the_browser
 from tests.webapp.conftest import People, people
 from tests.webapp.faulty_tokens import FAULTS, record
 from tests.webapp.page_requests import Visitors, who
-from webapp.settings import ROOT
 from webapp.trajectories.models import Trajectory
 
 __all__ = ["people", "tables_beside_the_browser", "who"]
-
-ORIGIN = "http://tokens.localhost"
-KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 @pytest.fixture
@@ -32,23 +28,7 @@ def page(people: People, who: Visitors, browser: Browser, tmp_path: Path) -> Ite
     known = {path: who.owner.get(path) for path in (f"/t/{slug}/tokens", f"/t/{slug}/reading.json")}
     faults: list[str] = []
     context = browser.new_context(viewport={"width": 1100, "height": 900})
-
-    def serve(route: Route) -> None:
-        path = route.request.url.removeprefix(ORIGIN).split("?")[0].split("#")[0]
-        file = ROOT / path.lstrip("/")
-        if path in known:
-            route.fulfill(body=known[path].content, headers=dict(known[path].headers))
-        elif file.is_file():
-            route.fulfill(body=file.read_bytes(), content_type=KINDS.get(file.suffix, "application/octet-stream"))
-        else:
-            route.fulfill(status=204)
-
-    context.route("**/*", serve)
-    page = context.new_page()
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    errors = lambda message: message.type == "error" and "WebSocket" not in message.text  # noqa: E731 - no sockets here
-    page.on("console", lambda message: faults.append(message.text) if errors(message) else None)
-    page.goto(f"{ORIGIN}/t/{slug}/tokens")
+    page = open_known(context, known, faults)
     expect(page.locator("[data-token-readout]")).to_contain_text("Point at a token")
     yield page
     context.close()

@@ -7,21 +7,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 from pytest_django import Settings
 
-from tests.browser.served import tables_beside_the_browser
+from tests.browser.served import open_known, tables_beside_the_browser
 from tests.webapp.conftest import people, run
 from tests.webapp.page_requests import Visitors, play, who
 from webapp.runs.models import Run
-from webapp.settings import ROOT
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import TokenArrays, Trajectory
 
 __all__ = ["people", "run", "tables_beside_the_browser", "who"]
 
-ORIGIN = "http://tokens.localhost"  # which browsers trust like https
-KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 Open = Callable[[Trajectory], Page]
 
 
@@ -46,22 +43,7 @@ def opened(browser: Browser, who: Visitors) -> Iterator[Open]:
         known = {path: who.anonymous.get(path) for path in paths}
         context = browser.new_context(viewport={"width": 1100, "height": 900})
         contexts.append(context)
-
-        def serve(route: Route) -> None:
-            path = route.request.url.removeprefix(ORIGIN).split("?")[0]
-            file = ROOT / path.lstrip("/")
-            if path in known:
-                route.fulfill(body=known[path].content, headers=dict(known[path].headers))
-            elif file.is_file():
-                route.fulfill(body=file.read_bytes(), content_type=KINDS.get(file.suffix, "application/octet-stream"))
-            else:
-                route.fulfill(status=204)
-
-        context.route("**/*", serve)
-        page = context.new_page()
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-        page.goto(f"{ORIGIN}{paths[0]}")
+        page = open_known(context, known, faults)
         expect(page.locator("html")).to_have_class(re.compile("ready"))
         page.keyboard.press("Home")  # it opens at the mistake
         return page

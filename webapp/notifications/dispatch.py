@@ -31,6 +31,7 @@ BATCH_SIZE = 200
 KEEP = timedelta(days=90)
 """Time for which events, deliveries and inbox entries are kept, longer than run_events.LOOK_BACK."""
 MAX_MESSAGE_LENGTH = 600
+Reported = tuple[Rule, RunEvent, str]
 
 
 def dispatch() -> None:
@@ -55,8 +56,9 @@ def do_dispatch(now: datetime) -> int:
     rules = list(
         Rule.objects.filter(enabled=True, team__in={event.run.team_id for event in events}).select_related("team")
     )
-    _queue_alerts(rules, events)
-    _pause_runs(rules, events)
+    reported = _reported(rules, events)
+    _queue_alerts(reported)
+    _pause_runs(reported)
     audience = Audience(events)
     do_notify(_entry(event, user) for event in events for user in audience.of(event))
     RunEvent.objects.filter(pk__in=[event.pk for event in events]).update(dispatched_at=now)
@@ -67,14 +69,12 @@ def do_report_stalled_runs(now: datetime) -> int:
     """Queue the alerts about runs that wait or make no progress. Returns their number."""
     kinds = {Rule.Event.QUEUED, Rule.Event.STALLED}
     rules = [rule for rule in Rule.objects.filter(enabled=True).select_related("team") if kinds & set(rule.events)]
-    return _queue_alerts(rules, stalled_events(rules, now)) if rules else 0
+    return _queue_alerts(_reported(rules, stalled_events(rules, now))) if rules else 0
 
 
-def _pause_runs(rules: Sequence[Rule], events: Sequence[RunEvent]) -> None:
+def _pause_runs(reported: Sequence[Reported]) -> None:
     """Pause the runs in trouble that a rule pauses; runs that have ended, or train elsewhere, go on as they are."""
-    pausing = [rule for rule in rules if rule.pauses]
-    in_trouble = [event for event in events if event.kind in Rule.TROUBLE]
-    paused = {event.run for _, event, _ in _reported(pausing, in_trouble)}
+    paused = {event.run for rule, event, name in reported if rule.pauses and name in Rule.TROUBLE}
     for run in paused:
         try:
             with transaction.atomic():
@@ -83,18 +83,15 @@ def _pause_runs(rules: Sequence[Rule], events: Sequence[RunEvent]) -> None:
             logger.info("An alert rule did not pause the run %s: %s", run.slug, refusal)
 
 
-def _reported(rules: Sequence[Rule], events: Sequence[RunEvent]) -> list[tuple[Rule, RunEvent, str]]:
+def _reported(rules: Sequence[Rule], events: Sequence[RunEvent]) -> list[Reported]:
     """Return each rule with each event that it reports, and the name of that event."""
-    if not (rules and events):
-        return []
     authors = {rule.author_id for rule in rules if rule.author_id is not None}
     members = set(Membership.objects.filter(user_id__in=authors).values_list("user_id", "team_id"))
     return [(rule, event, name) for event in events for rule in rules if (name := reported_as(rule, event, members))]
 
 
-def _queue_alerts(rules: Sequence[Rule], events: Sequence[RunEvent]) -> int:
-    """Create the missing deliveries. The unique key decides between concurrent processes."""
-    reported = _reported(rules, events)
+def _queue_alerts(reported: Sequence[Reported]) -> int:
+    """Create the missing deliveries. The unique key decides between concurrent processes. Returns their number."""
     keys = {event.key for _, event, _ in reported}
     existing = set(Delivery.objects.filter(key__in=keys).values_list("rule_id", "key"))
     fresh = [_delivery(rule, event, name) for rule, event, name in reported if (rule.pk, event.key) not in existing]

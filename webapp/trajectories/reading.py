@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -25,6 +25,8 @@ KIND_NAMES: dict[TokenKind, str] = {
 }
 LEGEND = {"sampled": "Sampled"} | KIND_NAMES | {"response": "Earlier response"}
 """Names of the kinds in the page's legend; sampled tokens have a colour of their own."""
+Frame = tuple[str, str]
+"""Text of the chat template before and after a message."""
 
 
 @dataclass(frozen=True)
@@ -198,17 +200,25 @@ def read(arrays: token_arrays.TokenArrays, turns: Sequence[dict[str, Any]], task
     )
 
 
+def frames(events: Iterable[Mapping[str, Any]]) -> Iterator[Frame]:
+    """Yield the template's text around each message, which is repeated for events without it."""
+    frame: Frame = ("", "")
+    for event in events:
+        if (recorded := event.get("frame")) is not None:
+            frame = (recorded[0], recorded[1])
+        yield frame
+
+
 def _texts(
     segments: Sequence[Segment], lengths: list[int], turns: Sequence[dict[str, Any]], task: str
 ) -> Iterator[str]:
     """Yield the text of each token, from the recorded messages and responses of its turn."""
-    frame, start = ("", ""), 0
+    start = 0
     parts = [(key, list(group)) for key, group in groupby(segments, key=lambda one: (one.turn, one.sampled))]
-    messages: dict[int, str] = {}
-    for number, event in enumerate(turns):
-        recorded = event.get("frame")
-        frame = (str(recorded[0]), str(recorded[1])) if recorded else frame
-        messages[number] = frame[0] + (task if number == 0 else "") + str(event.get("state") or "") + frame[1]
+    messages = {
+        number: prefix + (task if number == 0 else "") + str(event.get("state") or "") + suffix
+        for number, (event, (prefix, suffix)) in enumerate(zip(turns, frames(turns), strict=True))
+    }
     for index, ((turn, sampled), group) in enumerate(parts):
         own = lengths[start : start + sum(segment.tokens for segment in group)]
         start += len(own)

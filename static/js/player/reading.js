@@ -2,7 +2,7 @@
 /** Tokens of an attempt in reading order: shades, search, words and code. Pure functions, no DOM. */
 
 import { percent, plural, short, signed } from "../ui/formatting.js";
-import { END, silentName, visibleText } from "./token_legend.js";
+import { END, SILENT, silentName, visibleText } from "./token_legend.js";
 
 /** @typedef {{kind: string, name: string, turn: number, start: number, tokens: number, sampled: boolean, in_loss: boolean, restarts: boolean}} Segment */
 /** @typedef {"logprob"|"difference"|"ratio"|"entropy"|"advantage"|"share"} Value */
@@ -200,7 +200,7 @@ function signedShort(value) {
 export function shownText(reading, at, last) {
   const text = reading.texts[at];
   const silent = silentName(text, last);
-  return silent ? { text: last && !text ? END : "▫", silent } : { text: visibleText(text), silent: "" };
+  return silent ? { text: last && !text ? END : SILENT, silent } : { text: visibleText(text), silent: "" };
 }
 
 /**

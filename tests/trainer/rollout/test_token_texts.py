@@ -48,7 +48,7 @@ def test_invalid_utf8_is_cut_as_it_is_displayed() -> None:
 
 
 class NonByteLevelTokenizer:
-    """A tokenizer that is not byte-level, like those of SentencePiece."""
+    """A tokenizer that is not byte-level, such as one of SentencePiece."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer

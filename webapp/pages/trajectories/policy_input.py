@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Frame = tuple[str, str]
-NO_FRAME: Frame = ("", "")
+from webapp.trajectories.reading import frames
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,9 @@ def policy_input(
         turn: 0-based.
         context_turns: setting of the run: maximum number of turns in the dialogue, including this one; 0 = no maximum.
     """
-    frames = list(_frames(events[: turn + 1]))
+    around = list(frames(events[: turn + 1]))
     first = max(0, turn + 1 - context_turns) if context_turns else 0
-    prefix, suffix = frames[0]
+    prefix, suffix = around[0]
     pieces = [
         InputPiece("template", prefix),
         InputPiece("task", task),
@@ -39,7 +38,7 @@ def policy_input(
         InputPiece("template", suffix),
     ]
     for number in range(first + 1, turn + 1):
-        prefix, suffix = frames[number]
+        prefix, suffix = around[number]
         pieces += [
             InputPiece("response", events[number - 1]["response"]),
             InputPiece("template", prefix),
@@ -52,12 +51,3 @@ def policy_input(
 def has_template(events: Sequence[Mapping[str, Any]]) -> bool:
     """Return True if the trainer recorded the text of the chat template; other trainers and hosted models do not."""
     return bool(events) and events[0].get("frame") is not None
-
-
-def _frames(events: Sequence[Mapping[str, Any]]) -> Iterator[Frame]:
-    """Yield the template's text around each message, which is repeated for events without it."""
-    frame = NO_FRAME
-    for event in events:
-        if (recorded := event.get("frame")) is not None:
-            frame = (recorded[0], recorded[1])
-        yield frame
