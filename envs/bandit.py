@@ -101,6 +101,9 @@ class Bandit(TextEnv):
         self._paid = 0.0
         return self.render(), self._info(valid=True)
 
+    def reseed(self, seed: int) -> None:
+        self._dynamics = SeededRng(seed, Stream.DYNAMICS)
+
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if not self._arms:
             raise ResetNeeded("call reset() first")

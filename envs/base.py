@@ -321,6 +321,18 @@ class TextEnv(gymnasium.Env[str, str]):
     def __init__(self, settings: EnvSettings | None = None, **overrides: Any) -> None:
         self.settings = settings if settings is not None else self.Settings(**overrides)
 
+    @classmethod
+    def replay_problem(cls, settings: EnvSettings) -> str:
+        """Return why an episode must not be played again from its seeds and actions, as a clause; "" if it may.
+
+        By default it may, and the text of every state is compared with the recorded one. An environment whose actions
+        have effects elsewhere, for example a server's tools, overrides this method.
+        """
+        return ""
+
+    def reseed(self, seed: int) -> None:
+        """Draw all later randomness from another dynamics seed; no-op if nothing is random, or it cannot be done."""
+
     def prepare(self) -> None:
         """Load shared data, such as files, before copies of the process are made. Called unless `trusted`."""
 

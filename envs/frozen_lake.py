@@ -225,6 +225,9 @@ class FrozenLake(TextEnv):
         self._over = False
         return self.render(), self._info(effective=False, valid=True)
 
+    def reseed(self, seed: int) -> None:
+        self._dynamics = SeededRng(seed, Stream.DYNAMICS)
+
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         lake = self.lake
         if self._over:

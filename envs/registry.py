@@ -88,6 +88,12 @@ def unknown(name: str) -> str:
     return f"unknown environment {name!r}; choose one of {', '.join(names())}"
 
 
+def replay_problem(name: str, settings: Mapping[str, Any] | None = None) -> str:
+    """Return `TextEnv.replay_problem` of an environment. Raises ValueError for an unknown name or invalid settings."""
+    env_class = environment_class(name)
+    return env_class.replay_problem(env_class.Settings.model_validate(dict(settings or {})))
+
+
 def settings_model(name: str) -> type[EnvSettings]:
     """Return the settings model of an environment. Raises ValueError for an unknown name."""
     return environment_class(name).Settings

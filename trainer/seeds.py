@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import IntEnum
 
 import numpy as np
@@ -20,6 +21,7 @@ class Purpose(IntEnum):
     REWIND = 8
     ADAPTER = 9
     DIAGNOSTICS = 10
+    BRANCH = 11
 
 
 def derive(*path: int) -> int:
@@ -28,3 +30,8 @@ def derive(*path: int) -> int:
     Identical on every machine and in every process and version, as numpy's SeedSequence guarantees.
     """
     return int(np.random.SeedSequence(list(path)).generate_state(1)[0])
+
+
+def number_of(text: str) -> int:
+    """A 32-bit number of a text such as the id of a trajectory, as a part of a path."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

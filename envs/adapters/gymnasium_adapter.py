@@ -212,11 +212,14 @@ class Gymnasium(ObservedEnv):
         chosen = int(self.np_random.integers(2**62)) if seed is None else seed
         dynamics = read_options(options).get("dynamics_seed")
         self._observation, _ = self._env.reset(seed=chosen)
-        sequence = np.random.SeedSequence([chosen if dynamics is None else int(dynamics), Stream.DYNAMICS])
-        self._env.unwrapped.np_random = np.random.Generator(np.random.PCG64(sequence))
+        self.reseed(chosen if dynamics is None else int(dynamics))
         self._over = self._success = False
         self._text = self._read()
         return self._text, self._info(effective=False)
+
+    def reseed(self, seed: int) -> None:
+        sequence = np.random.SeedSequence([seed, Stream.DYNAMICS])
+        self._env.unwrapped.np_random = np.random.Generator(np.random.PCG64(sequence))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         previous_text = self._text_before_step()

@@ -110,6 +110,10 @@ class OpenEnv(ObservedEnv):
         )
 
     @classmethod
+    def replay_problem(cls, settings: EnvSettings) -> str:
+        return "its states are on a server of OpenEnv, where actions may have effects that playing again would repeat"
+
+    @classmethod
     def variants(cls) -> dict[str, str]:
         listed = [entry.strip().rstrip("/") for entry in os.environ.get(SERVERS, "").split(",")]
         return {address: "OpenEnv server" for address in listed if address}

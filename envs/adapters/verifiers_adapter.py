@@ -98,6 +98,12 @@ class Verifiers(ObservedEnv):
         )
 
     @classmethod
+    def replay_problem(cls, settings: EnvSettings) -> str:
+        assert isinstance(settings, VerifiersSettings)
+        tools = settings.id and get_toolsets(load(settings.id, as_key(settings.arguments)))
+        return f"the tools of {settings.id} may have effects, which calling them again would repeat" if tools else ""
+
+    @classmethod
     def variants(cls) -> dict[str, str]:
         return installed()
 

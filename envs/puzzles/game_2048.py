@@ -122,6 +122,9 @@ class Game2048(TextEnv):
         self._over = self._won() or not moves(self._tiles)
         return self.render(), self._info(effective=False, valid=True)
 
+    def reseed(self, seed: int) -> None:
+        self._dynamics = SeededRng(seed, Stream.DYNAMICS)
+
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         tiles = self.tiles
         if self._over:

@@ -235,6 +235,10 @@ class SandboxedEnv(TextEnv):
         self._update_view(reply)
         return self._text, reply["reward"], reply["terminated"], reply["truncated"], reply["info"]
 
+    def reseed(self, seed: int) -> None:
+        self._send("reseed", seed)
+        self._update_view(self._receive("reseed()", self._sent_at + self._sandbox.step_timeout, "step_timeout"))
+
     def render(self) -> str:
         """Return the text of the current state."""
         return self._text

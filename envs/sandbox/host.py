@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -104,6 +104,15 @@ def step(env: TextEnv, action: str) -> dict[str, Any]:
     }
 
 
+def reseed(env: TextEnv, seed: int) -> dict[str, Any]:
+    """Draw all later randomness from another seed."""
+    env.reseed(seed)
+    return view(env)
+
+
+_CALLS: dict[str, Callable[..., dict[str, Any]]] = {"reset": reset, "step": step, "reseed": reseed}
+
+
 def serve(connection: socket.socket, job: dict[str, Any]) -> None:
     """Main loop of a child: make the environment and execute calls until the connection closes."""
     try:
@@ -121,7 +130,7 @@ def serve(connection: socket.socket, job: dict[str, Any]) -> None:
             break
         try:
             with _time_limit(job["step_timeout"]):
-                reply = reset(env, *arguments) if call == "reset" else step(env, *arguments)
+                reply = _CALLS[call](env, *arguments)
         except BaseException as error:  # noqa: BLE001 as above, including SystemExit
             reply = {"error": error_line(error)}
         send(connection, reply)

@@ -113,6 +113,12 @@ class ToolMCP(ToolEnv):
         "instruction": "Answer the question in as few words as possible. The tools help.",
     }
 
+    @classmethod
+    def replay_problem(cls, settings: EnvSettings) -> str:
+        assert isinstance(settings, McpSettings)
+        own = settings.command or settings.url
+        return "the tools of an MCP server may have effects, which calling them again would repeat" if own else ""
+
     def prepare(self) -> None:
         """Start the server: a sandbox process allows more time for it here than at a reset.
 

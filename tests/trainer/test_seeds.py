@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.seeds import Purpose, derive
+from trainer.seeds import Purpose, derive, number_of
 
 places = st.tuples(
     st.integers(0, 2**32 - 1), st.sampled_from(Purpose), st.integers(1, 1000), st.integers(0, 100), st.integers(0, 100)
@@ -50,4 +50,9 @@ def test_the_numbers_of_purposes_never_change():
         ("REWIND", 8),
         ("ADAPTER", 9),
         ("DIAGNOSTICS", 10),
+        ("BRANCH", 11),
     ]
+
+
+def test_the_number_of_a_text_never_changes():
+    assert number_of("00001-g00-n00") == 582912685

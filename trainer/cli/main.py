@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 import envs
 from trainer import timeouts
-from trainer.cli import environments, estimate_memory, models, publish
+from trainer.cli import branch, change_settings, environments, estimate_memory, models, publish, serve_sampler, tokens
 from trainer.cli.parser import parser
 from trainer.cli.profiling import profiled
 from trainer.config.files import (
@@ -203,6 +203,11 @@ def _prepare_matrix(arguments: argparse.Namespace) -> Callable[[], int]:
     )
     _claim(arguments)
     return partial(_matrix, matrix)
+
+
+def _prepare_change(arguments: argparse.Namespace) -> Callable[[], int]:
+    request = change_settings.prepare(arguments)
+    return lambda: _print(request())
 
 
 def _prepare_demonstrations(arguments: argparse.Namespace) -> Callable[[], int]:
@@ -395,6 +400,10 @@ _PREPARATIONS: dict[str, Callable[[argparse.Namespace], Callable[[], int]]] = {
     "models": lambda arguments: partial(models.run, arguments),
     "echo-trap": lambda arguments: partial(_backtest, arguments.journals),
     "replay-update": lambda arguments: partial(_replay_update, arguments.folder, arguments.iteration),
+    "tokens": lambda arguments: partial(tokens.compute, arguments),
+    "branch": lambda arguments: partial(branch.ask, arguments, branch.question(arguments)),
+    "sampler": lambda arguments: partial(serve_sampler.serve, arguments),
+    "change": _prepare_change,
     "serve-vllm": lambda arguments: partial(serve.serve, *serve.command(arguments)),
     "presets": lambda arguments: _list_presets,
 }

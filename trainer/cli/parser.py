@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trainer.cli import estimate_memory, models, publish
+from trainer.cli import branch, estimate_memory, models, publish, serve_sampler, tokens
 from trainer.config.files import preset_names
 from trainer.engines.vllm import serve
 
@@ -61,6 +61,18 @@ def parser() -> argparse.ArgumentParser:
     replay = commands.add_parser("replay-update", help="run a recorded update again and compare its metrics")
     replay.add_argument("folder", type=Path, help="folder of a training run")
     replay.add_argument("iteration", type=int, help="counted from 1; the checkpoint before it must be kept")
+    tokens.arguments(commands.add_parser("tokens", help="tokens of an attempt, with probabilities under a checkpoint"))
+    branch.arguments(commands.add_parser("branch", help="play on from a position of a recorded attempt"))
+    serve_sampler.arguments(
+        commands.add_parser("sampler", help="answer questions about recorded attempts, as JSON lines")
+    )
+    change = commands.add_parser("change", help="change settings of a run in training, or rewind it")
+    change.add_argument("folder", type=Path, help="folder of the run; a run of a site is changed on its page")
+    change.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", help="may be repeated")
+    change.add_argument(
+        "--rewind-to", type=int, metavar="ITERATION", help="go back to the kept checkpoint of this iteration first"
+    )
+    change.add_argument("--why", default="", help="reason, for the journal")
     return root
 
 

@@ -18,7 +18,7 @@ from envs.adapters.packages import ADAPTERS
 from trainer.config.files import entry_model
 from trainer.config.run import RunConfig
 from trainer.metrics.fault_causes import CAUSES
-from trainer.metrics.registry import METRICS, TERM_PREFIX, get_spec
+from trainer.metrics.registry import METRICS, TERM_PREFIX, WATCHED_PREFIX, get_spec
 from trainer.metrics.spec import SECTIONS, MetricSpec
 from trainer.timeouts import TIMEOUTS
 
@@ -26,6 +26,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 CAUSES_BEGIN, CAUSES_END = "<!-- causes: written by python -m trainer.cli.reference_docs -->", "<!-- end of causes -->"
 _FAMILIES = (
     f"{TERM_PREFIX}<term>",
+    f"{WATCHED_PREFIX}<view>",
     *(f"eval/<suite>/{what}" for what in ("success", "success_low", "success_high")),
     *(f"eval/<suite>/{what}" for what in ("success_best_play", "success_random_play", "reward")),
     *(f"eval/<suite>/{what}" for what in ("turns", "actions", "valid_format", "response")),

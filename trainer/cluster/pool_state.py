@@ -33,6 +33,7 @@ class PoolMember:
         session: request and number of the session that it plays; None: idle.
         report: its pending report while it plays.
         active_at: time of the last report on its session, in seconds of the monotonic clock.
+        span: number of its open span in the timeline.
     """
 
     number: int
@@ -44,6 +45,12 @@ class PoolMember:
     session: tuple[OpenRequest, int] | None = None
     report: Any = None
     active_at: float = 0.0
+    span: int = 0
+
+    @property
+    def track(self) -> str:
+        """Name of its track in the timeline, the same for an actor that replaces it."""
+        return f"rollout actor {self.number + 1}"
 
     @property
     def idle(self) -> bool:
@@ -51,8 +58,7 @@ class PoolMember:
 
     @property
     def name(self) -> str:
-        name = f"rollout actor {self.number + 1}"
-        return self.description.named(name) if self.description else name
+        return self.description.named(self.track) if self.description else self.track
 
 
 @dataclass(eq=False)

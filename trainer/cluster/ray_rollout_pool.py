@@ -21,6 +21,7 @@ from trainer.cluster.ray_learner_group import RayLearnerGroup
 from trainer.cluster.rollout_actor import PlayReport, RolloutActor
 from trainer.cluster.transfer import PackedWeights
 from trainer.config.run import RunConfig
+from trainer.metrics.timeline import Timeline
 from trainer.policy.weights import VersionedWeights
 from trainer.rollout.rollout_pool import Progress, WeightSource
 from trainer.rollout.runner import Interrupted, RolloutRequest
@@ -72,9 +73,11 @@ class RayRolloutPool:
         stop: Callable[[], bool],
         notify: Callable[[str], None],
         stream: TokenStream,
+        timeline: Timeline,
     ) -> None:
         self.config, self.connection, self.bundles, self.first = config, connection, bundles, first
         self._emit, self._stop, self._notify, self._stream = emit, stop, notify, stream
+        self._timeline = timeline
         self._files, self._settings = files, ray.put(config)
         self._weights: Any = None if weights is None else ray.put(PackedWeights.of(weights))
         self.device = ""
@@ -134,6 +137,8 @@ class RayRolloutPool:
             if member.starting is None:
                 member.weights = self._weights
                 self._loading[member] = member.handle.load_weights.remote(self._weights)
+                if member.session is None:
+                    member.span = self._timeline.open(member.track, "weights")
         if not self.config.rollout.max_staleness:
             self._await_weights(timeouts.CLUSTER_ACTOR.seconds)
             for member in list(self._loading):
@@ -223,6 +228,8 @@ class RayRolloutPool:
         for reference in ray.wait(list(loading), num_returns=len(loading), timeout=timeout)[0]:
             member = loading[reference]
             del self._loading[member]
+            if member.session is None:
+                self._timeline.close(member.span)
             try:
                 ray.get(reference)
             except RayTaskError as error:
@@ -235,6 +242,7 @@ class RayRolloutPool:
         """Start another actor in place of a lost one; it joins once it is ready."""
         self._notify(f"{member.name[0].upper()}{member.name[1:]} was lost and is replaced: {reason}.")
         ray.kill(member.handle)
+        self._timeline.close(member.span)
         self._loading.pop(member, None)
         self._members[self._members.index(member)] = self._start(member.number)
 
@@ -274,6 +282,7 @@ class RayRolloutPool:
             if opened.waiting:
                 number = opened.waiting.popleft()
                 member.session, member.active_at = (opened, number), time.monotonic()
+                member.span = self._timeline.open(member.track, "playing")
                 member.report = member.handle.begin.remote(opened.sessions[number], _REPORT_SECONDS)
                 return
 
@@ -310,6 +319,7 @@ class RayRolloutPool:
         opened.counts[number] = (report.done, report.tokens)
         if report.final:
             member.session = member.report = None
+            self._timeline.close(member.span, report.work or None)
             self._usage.add(report, id(member))
         else:
             member.report = member.handle.report.remote(_REPORT_SECONDS)
@@ -326,6 +336,7 @@ class RayRolloutPool:
         and played again under new numbers.
         """
         assert member.session is not None
+        self._timeline.close(member.span)
         opened, number = member.session
         opened.losses[number] += 1
         opened.counts.pop(number, None)

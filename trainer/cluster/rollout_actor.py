@@ -42,6 +42,7 @@ class PlayReport:
         partial: the newest partial response of a watched trajectory: its id, turn and text.
         notices: messages for the user.
         seconds: duration of the whole request, once it is over.
+        work: seconds of each kind of work in it, once it is over.
         trajectories: trajectories of the whole request, once it is played.
         failure: the error that ended the request instead.
     """
@@ -52,6 +53,7 @@ class PlayReport:
     partial: tuple[str, int, str] | None = None
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    work: dict[str, float] = field(default_factory=dict)
     trajectories: list[Trajectory] | None = None
     failure: Exception | None = None
 
@@ -74,6 +76,7 @@ class RolloutActor:
         self._messages: SimpleQueue[PlayReport] = SimpleQueue()
         self._player: threading.Thread | None = None
         self._stopped, self._counts = False, (0, 0)
+        self._work: dict[str, float] = {}
         self._lock = threading.Lock()  # guards the next two, and the model's weights
         self._playing = False
         self._pending: PackedWeights | None = None
@@ -112,6 +115,7 @@ class RolloutActor:
             emit=self._emit,
             stop=lambda: self._stopped,
             progress=self._progress,
+            on_work=self._count_work,
         )
         if weights is not None:
             self.load_weights(weights)
@@ -199,11 +203,14 @@ class RolloutActor:
         with self._lock:
             self._playing = False
             self._load_pending()
-        end.seconds = time.monotonic() - began
+        end.seconds, end.work = time.monotonic() - began, self._work
         self._messages.put(end)
 
     def _emit(self, *events: Event) -> None:
         self._messages.put(PlayReport(events=list(events)))
+
+    def _count_work(self, kind: str, began: float, ended: float) -> None:
+        self._work[kind] = self._work.get(kind, 0.0) + ended - began
 
     def _progress(self, done: int, tokens: int) -> None:
         self._counts = (done, tokens)
@@ -237,6 +244,7 @@ def _extend(report: PlayReport, other: PlayReport) -> None:
     report.notices += other.notices
     report.partial = other.partial or report.partial
     report.trajectories, report.failure, report.seconds = other.trajectories, other.failure, other.seconds
+    report.work = other.work
 
 
 def _portable(error: Exception) -> Exception:

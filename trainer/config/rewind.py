@@ -16,12 +16,19 @@ SECTIONS = ("rollout", "algorithm", "rewards", "optimizer")
 """Sections that a rewind may change: model, environments and evaluation are fixed, for comparability."""
 
 
-def with_changes(config: Config, changes: Mapping[str, str], times: int) -> Config:
-    """Apply the changes and the seed of a run's last rewind to its settings; `times`: number of rewinds, from 1.
+def with_changes(
+    config: Config, changes: Mapping[str, str], rewinds: int, collapses: int, since: Mapping[str, int]
+) -> Config:
+    """Apply the changes of a run's rewinds after collapses, and the seed of its last rewind, to its settings.
 
-    A change that begins with `*` multiplies, once per rewind: `*0.5` is a half after the first, a quarter after the
-    second. Any other change is the new value; an empty one turns the setting off, if possible. The seed differs each
-    time: otherwise the same rollouts would be repeated. The result does not rewind again.
+    A change that begins with `*` multiplies, once per collapse: `*0.5` is a half after the first, a quarter after the
+    second. Any other change is the new value; an empty one turns the setting off, if possible. The seed differs after
+    each rewind: otherwise the same rollouts would be repeated. The result does not rewind again.
+
+    Args:
+        rewinds: number of all rewinds, from 1.
+        collapses: number of rewinds that followed a collapse.
+        since: number of collapses before the present value of a setting was chosen, by name; 0 for other settings.
 
     Raises:
         ValueError: a change names a setting that does not exist or may not change, or makes the settings invalid.
@@ -33,15 +40,18 @@ def with_changes(config: Config, changes: Mapping[str, str], times: int) -> Conf
             raise ValueError(f"{FIELD} may name settings of {', '.join(SECTIONS)}, not {name!r}")
         if field not in data[section]:
             raise ValueError(f"{FIELD}: there is no setting {name!r}")
-        data[section][field] = _changed(name, data[section][field], text.strip(), times)
-    data["seed"] = derive(data["seed"], Purpose.REWIND, times)
+        if times := collapses - since.get(name, 0):
+            data[section][field] = _changed(name, data[section][field], text.strip(), times)
+    data["seed"] = derive(data["seed"], Purpose.REWIND, rewinds)
     data["echo_trap"]["action"] = "none"  # avoids validating the rewinds of these settings again
     try:
         return type(config).model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{FIELD} cannot be applied {times}×: {where + ': ' if where else ''}{first['msg']}") from None
+        raise ValueError(
+            f"{FIELD} cannot be applied {collapses}×: {where + ': ' if where else ''}{first['msg']}"
+        ) from None
 
 
 def _changed(name: str, old: Any, text: str, times: int) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -18,7 +18,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 import envs
 from envs.text_roles import TextRole
 from trainer.algorithms import thought_rewards
-from trainer.config import rewind
+from trainer.config import changes, planned_rewinds, rewind
 from trainer.config.algorithm import AlgorithmConfig as AlgorithmConfig
 from trainer.config.base import POCKET as POCKET
 from trainer.config.base import Section as Section
@@ -187,13 +187,8 @@ class EchoTrapConfig(Section):
     @field_validator("rewind_changes", mode="before")
     @classmethod
     def normalize_changes(cls, value: Any) -> Any:
-        """Convert numbers and switches, as YAML parses them, to texts."""
-        if not isinstance(value, Mapping):
-            return value
-        return {
-            str(name): json.dumps(change) if isinstance(change, int | float) else change
-            for name, change in value.items()
-        }
+        """Convert numbers and switches to texts."""
+        return _as_texts(value)
 
 
 class DiagnosticsConfig(Section):
@@ -248,6 +243,19 @@ class RunConfig(Section):
         "folder), wandb, mlflow, trackio; opentelemetry receives dialogues as traces. Each needs its own library: "
         "pip install '.[trackers]'.",
     )
+    changes: Annotated[dict[str, str], TextRole.PLAIN] = setting(
+        {},
+        "Settings that change during training, as in optimizer.policy_lr@40=1e-6: the value from iteration 40 on; "
+        "@40/1 means after the first rewind. "
+        f"Possible for {', '.join(changes.CHANGEABLE)}.",
+        added=True,
+    )
+    rewinds: Annotated[dict[str, str], TextRole.PLAIN] = setting(
+        {},
+        "Rewinds by plan, as in 50=40: once iteration 50 is finished, return to the checkpoint of iteration 40 and "
+        "continue with other puzzles; 50/1 means iteration 50 after the first rewind.",
+        added=True,
+    )
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
     policy: PolicyConfig = Field(default_factory=PolicyConfig)
     warmup: WarmupConfig = Field(default_factory=WarmupConfig)
@@ -285,6 +293,12 @@ class RunConfig(Section):
             raise ValueError("must be at most 120 characters")
         return value.strip()
 
+    @field_validator("changes", "rewinds", mode="before")
+    @classmethod
+    def normalize_changes(cls, value: Any) -> Any:
+        """Convert numbers to texts."""
+        return _as_texts(value)
+
     @model_validator(mode="after")
     def check_combinations(self) -> Self:
         """Check settings that exclude or require each other."""
@@ -295,6 +309,8 @@ class RunConfig(Section):
         self._check_actors()
         self._check_kind()
         self._check_environments()
+        if self.changes or self.rewinds:
+            self._check_changes()
         if self.echo_trap.action == "rewind":
             for times in range(1, self.echo_trap.max_rewinds + 1):
                 self.after_rewinds(times)
@@ -352,6 +368,23 @@ class RunConfig(Section):
                 "or choose 'auto', the format of the model's chat template"
             )
 
+    def _check_changes(self) -> None:
+        """Check that a run of this kind can change and rewind exactly, and that all plans are possible."""
+        what = "changes" if self.changes else "rewinds"
+        if self.kind != "train":
+            raise ValueError(f"{what} apply to iterations of StarPO, which a run of kind {self.kind} does not have")
+        if self.rollout.max_staleness:
+            raise ValueError(
+                f"{what} need rollout.max_staleness 0: rollouts that were played ahead would be lost each time, "
+                "so that the run could not be repeated"
+            )
+        for start in changes.starts_of(self.changes):
+            try:
+                self.at_iteration(start.iteration, start.rewinds)
+            except ValueError as error:
+                raise ValueError(f"changes cannot be applied at iteration {start.iteration}: {error}") from None
+        planned_rewinds.parse(self.rewinds)
+
     def _check_environments(self) -> None:
         """Check that no environment is named twice for the same purpose."""
         for entry in self.sft.mix:
@@ -405,16 +438,52 @@ class RunConfig(Section):
         environment = self.environment.model_copy(update={"mix": [*scaled_mix, *self.sft.mix]})
         return self.model_copy(update={"environment": environment})
 
+    def at_iteration(self, iteration: int, rewinds: int = 0) -> Self:
+        """Return the settings that hold at an iteration after `changes`; the same object before the first change.
+
+        Args:
+            rewinds: number of rewinds before it.
+
+        Raises:
+            ValueError: a change names a setting that may not change, or makes the settings invalid.
+        """
+        held = changes.held_at(self.changes, iteration, rewinds)
+        if not held:
+            return self
+        changed = changes.with_values(self, {name: value for name, (_, value) in held.items()})
+        return changed.model_copy(update={"changes": self.changes, "rewinds": self.rewinds})
+
     def after_rewinds(self, times: int) -> Self:
-        """Return the settings after that many rewinds; the same object after none.
+        """Return the settings after that many collapses with a rewind; the same object after none.
 
         Raises:
             ValueError: `echo_trap.rewind_changes` names a setting that does not exist or may not change, or makes the
                 settings invalid.
         """
-        if times == 0:
+        return self._rewound(times, times, {})
+
+    def settings_at(self, iteration: int, rewinds: int, by_hand: Collection[int]) -> Self:
+        """Return the settings that hold at an iteration after `changes` and rewinds.
+
+        Args:
+            rewinds: number of rewinds before it.
+            by_hand: which of them, from 1, were asked for or planned; the others followed collapses.
+
+        Raises:
+            ValueError: as `at_iteration` and `after_rewinds`.
+        """
+
+        def collapses(until: int) -> int:
+            return until - sum(number <= until for number in by_hand)
+
+        held = changes.held_at(self.changes, iteration, rewinds)
+        since = {name: collapses(start.rewinds) for name, (start, _) in held.items()}
+        return self.at_iteration(iteration, rewinds)._rewound(rewinds, collapses(rewinds), since)
+
+    def _rewound(self, rewinds: int, collapses: int, since: Mapping[str, int]) -> Self:
+        if rewinds == 0:
             return self
-        changed = rewind.with_changes(self, self.echo_trap.rewind_changes, times)
+        changed = rewind.with_changes(self, self.echo_trap.rewind_changes, rewinds, collapses, since)
         if changed.algorithm.needs_critic != self.algorithm.needs_critic:
             raise ValueError(
                 f"{rewind.FIELD}: algorithm.estimator cannot change between one with a critic and one without"
@@ -470,6 +539,15 @@ class RunConfig(Section):
     def digest(self) -> str:
         """Content hash of the configuration, stable across processes, machines and added settings."""
         return hashlib.sha256(json.dumps(self.stable_dump(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _as_texts(value: Any) -> Any:
+    """Convert the numbers and switches of a mapping, as YAML parses them, to texts."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        str(name): json.dumps(change) if isinstance(change, int | float) else change for name, change in value.items()
+    }
 
 
 def _with_budgets(data: Mapping[str, Any]) -> Mapping[str, Any]:

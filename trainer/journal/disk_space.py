@@ -9,7 +9,12 @@ from pathlib import Path
 NEARLY_FULL = 16_000_000
 """Free bytes below which an unexplained failure of a trainer is attributed to a full disk."""
 _NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
-_TEXTS = ("No space left on device", "os error 28", "Disk quota exceeded")
+_TEXTS = (
+    "No space left on device",
+    "os error 28",
+    "Disk quota exceeded",
+    "No usable temporary directory found",  # Python's tempfile, which tries to write a file into each
+)
 
 
 def says_full(text: str) -> bool:

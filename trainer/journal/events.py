@@ -419,8 +419,38 @@ class Faults(Event):
     present: list[Fault] = Field(max_length=50, description="In the order in which they began; empty: none any more.")
 
 
+class TimelineSpan(BaseModel):
+    """Work on a track."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    start: float = Field(ge=0, description="Beginning in seconds since the beginning of the part.")
+    seconds: float = Field(ge=0)
+    work: dict[str, float] = Field(
+        max_length=30, description="Kind of work (KINDS in trainer/metrics/timeline.py) → seconds; the rest is idle."
+    )
+
+
+class IterationTimeline(Event):
+    """What the processes of a run did when: from the beginning of an iteration, or of an attempt, to its end."""
+
+    type: Literal["timeline"] = "timeline"
+    iteration: int = Field(description="The iteration; of a start, the iterations that were finished before.")
+    part: Literal["start", "iteration"] = Field(description="start: loading and what came before the first iteration.")
+    began: float = Field(description="Beginning, in seconds since the epoch.")
+    seconds: float = Field(ge=0, description="Length.")
+    tracks: dict[str, list[TimelineSpan]] = Field(
+        max_length=1000,
+        description="Spans by beginning: of trainer, player (sampling and environments in the trainer's process), "
+        "learner, processor, and of actors and GPUs by name.",
+    )
+
+
 class Rewound(Event):
-    """The run collapsed and returned to an earlier checkpoint; the next run_started supersedes what came after."""
+    """The run returned to an earlier checkpoint, after a collapse, or by the settings_changed before this event.
+
+    The next run_started supersedes what came after that checkpoint.
+    """
 
     type: Literal["rewound"] = "rewound"
     number: int = Field(ge=1, description="Number of the rewind, from 1.")
@@ -429,6 +459,30 @@ class Rewound(Event):
     changes: dict[str, str] = Field(
         default_factory=dict, description="Settings that differ from the original ones, with their new values."
     )
+
+
+class SettingsChanged(Event):
+    """Settings of the run change from an iteration on, or it rewinds, as planned or requested.
+
+    The next run_started begins the iteration.
+    """
+
+    type: Literal["settings_changed"] = "settings_changed"
+    iteration: int = Field(ge=1, description="The first iteration with the new values.")
+    changes: dict[str, str] = Field(max_length=20, description="New values by dotted name of the setting.")
+    request: str = Field(
+        default="", max_length=64, description="Identity of the request; empty: planned in the settings."
+    )
+    by: str = Field(default="", max_length=150, description="Who requested it.")
+    why: str = Field(default="", max_length=1000, description="Reason that the person gave.")
+    rewind_from: int | None = Field(default=None, ge=0, description="Iterations finished before the run rewinds.")
+    rewind_to: int | None = Field(
+        default=None, ge=0, description="Iterations finished in the checkpoint to which the run rewinds."
+    )
+    rewinds: int = Field(
+        default=0, ge=0, description="Rewinds of the run before the iteration, this one too: @40/1 in its settings."
+    )
+    refused: str = Field(default="", max_length=1000, description="Why nothing was changed; empty: it was.")
 
 
 class Notice(Event):
@@ -467,7 +521,9 @@ AnyEvent = Annotated[
     | CheckpointRemoved
     | Alarm
     | Faults
+    | IterationTimeline
     | Rewound
+    | SettingsChanged
     | Notice
     | RunFinished,
     Field(discriminator="type"),

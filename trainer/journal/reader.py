@@ -11,7 +11,7 @@ from trainer.journal.events import AnyEvent
 from trainer.journal.protocol import JOURNAL_FILE
 
 _EVENT: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
-_RUN_STARTED = b'"type":"run_started"'  # quotation marks within texts of the journal are escaped
+_RUN_STARTED, _REWOUND = b'"type":"run_started"', b'"type":"rewound"'  # quotation marks within texts are escaped
 
 
 class JournalError(ValueError):
@@ -43,6 +43,11 @@ def parse_line(line: str | bytes, number: int) -> AnyEvent:
     return event
 
 
+def as_event(data: object) -> AnyEvent:
+    """Return the event from its data. Raises ValidationError."""
+    return _EVENT.validate_python(data)
+
+
 def read(path: Path) -> Iterator[AnyEvent]:
     """Yield all complete lines of a journal in order; skip a last line without newline: it is still being written."""
     with path.open("rb") as file:
@@ -59,8 +64,17 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[AnyEvent]:
 
 def count_attempts(folder: Path) -> int:
     """Count the starts of the run in the folder, from its journal without parsing it; 0 if it never started."""
+    return _count(folder, _RUN_STARTED)
+
+
+def count_rewinds(folder: Path) -> int:
+    """Count the rewinds that the journal in the folder reports, without parsing it."""
+    return _count(folder, _REWOUND)
+
+
+def _count(folder: Path, mark: bytes) -> int:
     journal = folder / JOURNAL_FILE
     if not journal.exists():
         return 0
     with journal.open("rb") as lines:
-        return sum(_RUN_STARTED in line for line in lines)
+        return sum(mark in line for line in lines)

@@ -18,7 +18,7 @@ _HEAD = struct.Struct("<BBHI")  # version, flags, turns, tokens
 _CONTEXT_HEAD = struct.Struct("<BIII")  # more flags, segments, tokens that were read, bytes of text; from version 2 on
 _WIDE_IDS, _WHY = 1, 1  # flags: one bit, and the first bit of the reason for missing advantages, 0 = none
 _NO_ENTROPIES, _CONTEXT, _UPDATE, _MARKS = 16, 32, 64, 128  # flags
-_NO_LOGPROBS = 1  # the only one of the further flags
+_NO_LOGPROBS, _READ_SCORES = 1, 2  # further flags
 _SAMPLED, _IN_LOSS, _RESTARTS, _HAS_KIND = 1, 2, 4, 8  # bits of a segment; the kind's number is above them
 _MAX_BYTES = 256 * 1024 * 1024  # limit for an unpacked trajectory
 _LEVEL = 6
@@ -77,12 +77,16 @@ class Context:
         text: text of all tokens in reading order, sampled ones included; None if the read text of each turn is the end
             of its recorded message within its frame, and the sampled text its recorded response. What the message has
             before that is the text of the end token sampled before it.
+        logprobs, entropies: (m,) of the tokens that were not sampled, nats, NaN where a context begins; None unless
+            they were computed afterwards.
     """
 
     segments: tuple[Segment, ...]
     ids: NDArray[np.uint32]
     lengths: NDArray[np.uint16]
     text: str | None
+    logprobs: Floats | None = None
+    entropies: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -176,12 +180,17 @@ def arrays(
 
 
 def context(
-    segments: Sequence[Segment], ids: Sequence[int], lengths: Sequence[int], text: str | None = None
+    segments: Sequence[Segment],
+    ids: Sequence[int],
+    lengths: Sequence[int],
+    text: str | None = None,
+    scores: tuple[Any, Any] | None = None,
 ) -> Context:
-    """Build the reading order from plain numbers."""
-    if len(ids) != len(lengths):
+    """Build the reading order from plain numbers; `scores` are log-probabilities and entropies, which may be NaN."""
+    if any(len(array) != len(ids) for array in (lengths, *(scores or ()))):
         raise TokenArraysError("the token arrays differ in length")
-    return Context(tuple(segments), np.asarray(ids, np.uint32), _lengths(lengths), text)
+    logprobs, entropies = map(_floats_or_nan, scores) if scores else (None, None)
+    return Context(tuple(segments), np.asarray(ids, np.uint32), _lengths(lengths), text, logprobs, entropies)
 
 
 def updates(logprobs: Any, trainer_logprobs: Any, ratios: Any, clipped: Any) -> TokenUpdates:
@@ -202,7 +211,8 @@ def pack(tokens: TokenArrays) -> str:
     flags |= (_CONTEXT if read else 0) | (_UPDATE if values else 0) | (0 if marks is None else _MARKS)
     kind_of_id = "<u4" if wide else "<u2"
     text = b"" if read is None or read.text is None else read.text.encode()
-    more = _NO_LOGPROBS if tokens.logprobs is None else 0
+    scores = [array for array in (read.logprobs, read.entropies) if array is not None] if read else []
+    more = (_NO_LOGPROBS if tokens.logprobs is None else 0) | (_READ_SCORES if scores else 0)
     sizes = (len(read.segments), len(read.ids), len(text)) if read else (0, 0, 0)
     parts = [
         _HEAD.pack(VERSION, flags, len(tokens.turns), len(tokens.ids)),
@@ -221,6 +231,7 @@ def pack(tokens: TokenArrays) -> str:
             _planes(read.ids.astype(kind_of_id)),
             _planes(read.lengths.astype("<u2")),
             text,
+            *(_planes(array.astype("<f2")) for array in scores),
         ]
     if values:
         parts += [_planes(values.differences.astype("<f2")), _planes(values.log_ratios.astype("<f2"))]
@@ -270,7 +281,7 @@ def unpack(data: bytes | str) -> TokenArrays:
     kinds += [("<f2", count)] * ((not more & _NO_LOGPROBS) + (not flags & _NO_ENTROPIES) + (not reason))
     if flags & _CONTEXT:
         kinds += [("<u1", segments), ("<u2", segments), ("<u4", segments), (ids, read), ("<u2", read)]
-        kinds.append(("<u1", text_size))
+        kinds += [("<u1", text_size), *[("<f2", read)] * (2 if more & _READ_SCORES else 0)]
     kinds += [("<f2", count), ("<f2", count), ("<u1", bits)] if flags & _UPDATE else []
     kinds += [("<u1", bits)] if flags & _MARKS else []
     columns = _columns(packed, head_size, kinds)
@@ -285,7 +296,7 @@ def unpack(data: bytes | str) -> TokenArrays:
         entropies=None if flags & _NO_ENTROPIES else next(rest).astype(np.float16),
         advantages=None if reason else next(rest).astype(np.float16),
         unlearned=_REASONS[reason - 1] if reason else None,
-        context=_context(rest, count) if flags & _CONTEXT else None,
+        context=_context(rest, count, scored=bool(more & _READ_SCORES)) if flags & _CONTEXT else None,
         updates=_updates(rest, count) if flags & _UPDATE else None,
         retokenised=_truths(next(rest), count) if flags & _MARKS else None,
     )
@@ -330,7 +341,7 @@ def _segment_bits(segment: Segment) -> int:
     return bits | (_RESTARTS if segment.restarts else 0) | KINDS.index(segment.kind) * _HAS_KIND
 
 
-def _context(columns: Iterator[NDArray[Any]], sampled: int) -> Context:
+def _context(columns: Iterator[NDArray[Any]], sampled: int, *, scored: bool) -> Context:
     bits, turns, counts, ids, lengths, text = (next(columns) for _ in range(6))
     if bits.size and int(bits.max()) >= len(KINDS) * _HAS_KIND:
         raise TokenArraysError("a segment of the token arrays has an unknown kind")
@@ -342,7 +353,8 @@ def _context(columns: Iterator[NDArray[Any]], sampled: int) -> Context:
     )
     _check_segments(segments, sampled, len(ids))
     written = text.tobytes().decode(errors="replace") if text.size else None
-    return Context(segments, ids.astype(np.uint32), lengths.astype(np.uint16), written)
+    logprobs, entropies = (next(columns).astype(np.float16) if scored else None for _ in range(2))
+    return Context(segments, ids.astype(np.uint32), lengths.astype(np.uint16), written, logprobs, entropies)
 
 
 def _updates(columns: Iterator[NDArray[Any]], count: int) -> TokenUpdates:
@@ -359,8 +371,11 @@ def _lengths(values: Sequence[int]) -> NDArray[np.uint16]:
 
 
 def _floats(values: Any) -> Floats:
-    wide = np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=_FINITE, neginf=-_FINITE)
-    return np.clip(wide, -_FINITE, _FINITE).astype(np.float16)
+    return _floats_or_nan(np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=_FINITE, neginf=-_FINITE))
+
+
+def _floats_or_nan(values: Any) -> Floats:
+    return np.clip(np.asarray(values, np.float64), -_FINITE, _FINITE).astype(np.float16)
 
 
 def _rounded(values: NDArray[np.float64]) -> Floats:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
 from trainer.config.removed import stored_config
-from trainer.config.run import POCKET, RunConfig
-from trainer.imitation import warmup
+from trainer.config.run import RunConfig
 from trainer.journal import token_arrays
 from trainer.journal.events import GroupStarted, Metrics, RunStarted, TrajectoryFinished, TrajectoryTokens, Turn
-from trainer.journal.protocol import JOURNAL_FILE, WARMED_UP_FOLDER
+from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.reader import read
 from trainer.journal.token_arrays import TokenArrays
 from trainer.learner.batch_selection import select_batch
 from trainer.learner.learner import Learner
 from trainer.loops.stages import checkpoints
+from trainer.loops.stages.initial_policies import initial_policy
 from trainer.loops.stages.policy_setup import keeps_reference
 from trainer.loops.train import make_batch
-from trainer.paths import default_cache
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import load
 from trainer.rollout.environment_mix import get_shares
-from trainer.rollout.tool_turns import message_role
+from trainer.rollout.rebuilding import CONTEXT_FULL, Response, rebuild_dialogue
 from trainer.rollout.trajectory import Trajectory
-
-_CONTEXT_FULL = "filled the policy's context"  # an end that is not a failure of the environment
 
 
 class ReplayError(ValueError):
@@ -86,7 +81,7 @@ def replay_update(folder: Path, iteration: int) -> Replay:
         raise ReplayError(f"{folder} holds no training run: only updates of `trainer train` can be replayed")
     start = _checkpoint_before(folder, iteration)
     _check_tokens(record, iteration)
-    base = _base(folder, config)
+    base = initial_policy(folder, config)
     source = base if start is None or config.lora.rank else checkpoints.get_path(folder, start)
     policy = load(source, config.policy)
     chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout, policy.end_ids)
@@ -155,17 +150,6 @@ def _check_tokens(record: _Record, iteration: int) -> None:
         )
 
 
-def _base(folder: Path, config: RunConfig) -> Path | str:
-    """Return the source of the initial policy."""
-    if config.policy.model == POCKET:
-        return warmup.find_or_build(config.warmup, default_cache(), lambda done, total: None)
-    if config.warmup_steps:
-        return folder / WARMED_UP_FOLDER
-    saved = checkpoints.checkpoint_iterations(folder)
-    recorded = checkpoints.load_progress(folder, saved[-1]).base if saved else ""
-    return recorded or checkpoints.resolve(config.policy.model)
-
-
 def _trajectories(record: _Record, config: RunConfig, chat: ChatFormat) -> list[Trajectory]:
     """Return the iteration's trajectories ordered by group, with token ids if the journal contains them."""
     numbers = {share.name: share.number for share in get_shares(config)}
@@ -175,51 +159,22 @@ def _trajectories(record: _Record, config: RunConfig, chat: ChatFormat) -> list[
         for member, name in enumerate(group.members):
             trajectory = Trajectory(name, group.group, member, environment, turns=record.turns.get(name, []))
             error = record.ends[name].error if name in record.ends else "no end was recorded"
-            trajectory.failed = error is not None and _CONTEXT_FULL not in error
+            trajectory.failed = error is not None and CONTEXT_FULL not in error
             if name in record.tokens:
                 context_turns = get_shares(config)[environment].config.rollout.context_turns
                 bound = chat.with_tools(group.tools or ())
-                _restore_tokens(trajectory, record.tokens[name], group.prompt, bound, context_turns)
+                responses = _responses(record.tokens[name])
+                rebuild_dialogue(trajectory, responses, group.prompt, bound, context_turns)
             played.append(trajectory)
     return played
 
 
-def _restore_tokens(
-    trajectory: Trajectory, arrays: TokenArrays, task: str, chat: ChatFormat, context_turns: int
-) -> None:
-    """Rebuild the dialogue of a trajectory: prompts from the recorded messages, responses from the recorded ids.
-
-    Args:
-        trajectory: has its turns, and no tokens.
-        arrays: its sampled tokens.
-        task: part of the first message before the first state.
-        chat: frames the messages.
-        context_turns: number of most recent turns in the prompt; 0 for all.
-    """
-    start = 0
-    for index, (turn, count) in enumerate(zip(trajectory.turns, arrays.turns, strict=True)):
-        if index == 0:
-            trajectory.task = task
-            trajectory.append_prompt(chat.opening(task + turn.state))
-        else:
-            role = message_role(trajectory.turns[index - 1])
-            ended = chat.is_ended(trajectory.response(index - 1), role)
-            trajectory.append_prompt(chat.between(turn.state, ended=ended, role=role))
-        first = index + 1 - context_turns if context_turns and index else 0
-        if first > 0:
-            trajectory.prompts[index] = _window(trajectory, trajectory.turns[first : index + 1], task, chat)
-        ids = arrays.ids[start : start + count].tolist()
-        assert arrays.logprobs is not None, "only other trainers may send none"
-        logprobs = arrays.logprobs[start : start + count].astype(float).tolist()
-        trajectory.append_response(ids, logprobs, [0.0] * count, index)
+def _responses(arrays: TokenArrays) -> list[Response]:
+    """Return ids and log-probabilities of each turn's response."""
+    assert arrays.logprobs is not None, "only other trainers may send none"
+    responses, start = [], 0
+    for count in arrays.turns:
+        part = slice(start, start + count)
+        responses.append((arrays.ids[part].tolist(), arrays.logprobs[part].astype(float).tolist()))
         start += count
-
-
-def _window(trajectory: Trajectory, turns: Sequence[Turn], task: str, chat: ChatFormat) -> list[int]:
-    """Return the prompt of the last of these turns, with only these turns in the window."""
-    ids = chat.opening(task + turns[0].state)
-    for turn, following in pairwise(turns):
-        response, role = trajectory.response(turn.turn), message_role(turn)
-        ids += response
-        ids += chat.between(following.state, ended=chat.is_ended(response, role), role=role)
-    return ids
+    return responses

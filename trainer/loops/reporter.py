@@ -21,6 +21,7 @@ from trainer.loops import forecast
 from trainer.loops.forecast import RunPosition
 from trainer.loops.stages.checkpoints import Progress
 from trainer.memory.available import trim_heap
+from trainer.metrics.timeline import TRAINER, Timeline
 
 _REPORT_INTERVAL = 1.0  # seconds between two progress events of one phase
 _UPDATE_INTERVAL = 2.0  # seconds between two events of an update, which emits no other events: keeps the journal small
@@ -31,9 +32,14 @@ Reason = Literal["completed", "interrupted", "echo_trap", "no_signal", "budget",
 
 
 class PhaseTimer:
-    """Wall-clock time between the metrics of two iterations: phases by name, and the rest."""
+    """Wall-clock time between the metrics of two iterations: phases by name, and the rest.
 
-    def __init__(self) -> None:
+    Args:
+        timeline: receives each phase as a span of the trainer.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
         self.start()
 
     def start(self, checkpoint: float = 0.0) -> None:
@@ -46,8 +52,9 @@ class PhaseTimer:
         """Count the time of the block for that phase, and free unused memory afterwards."""
         began = time.monotonic()
         try:
-            yield
-            trim_heap()
+            with self.timeline.span(TRAINER, name):
+                yield
+                trim_heap()
         finally:
             self._phases[name] = self._phases.get(name, 0.0) + time.monotonic() - began
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import torch
 
 from trainer.cluster.errors import ClusterError, LearnerLostError
+from trainer.config import planned_rewinds
 from trainer.config.run import RunConfig
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.engines.hosted.hosted_client import HostedError, RefusedError
 from trainer.engines.sampler import DivergedError
 from trainer.imitation.demonstration_files import NoSolverError
 from trainer.journal.events import CheckpointRemoved, Notice, RunFinished
-from trainer.journal.reader import count_attempts
+from trainer.journal.reader import as_event, count_attempts, count_rewinds
 from trainer.journal.writer import Journal
 from trainer.loops import trackers
 from trainer.loops.reporter import PhaseTimer, Reason, Reporter
@@ -24,6 +25,7 @@ from trainer.loops.stages.checkpoints import Progress
 from trainer.loops.system_sampler import SystemSampler
 from trainer.memory import oom
 from trainer.memory.gpu_usage import reserved_gpu_bytes
+from trainer.metrics.timeline import Timeline
 from trainer.policy.chat_format import TemplateError
 from trainer.policy.load import ModelError
 from trainer.rollout.episode import ContextError
@@ -46,21 +48,23 @@ class RunSession:
         cache: folder of warmed-up policies, shared by runs.
         stop: polled between turns and steps; once it returns True the run saves a checkpoint and ends.
     Attributes:
-        requested: settings as requested; `config` contains the current ones, which differ after a rewind.
+        requested: settings as requested; `config` contains the current ones, which differ after a rewind or change.
         checkpoint: iteration of the checkpoint from which this attempt continues, None at the beginning.
         on_interrupt: ends the run after a stop request; a loop replaces it once there is something to save.
         end: the closing event, None before the end.
     """
 
     def __init__(self, config: RunConfig, folder: Path, cache: Path, stop: Callable[[], bool]) -> None:
-        self.requested = self.config = config
+        self.requested = self.config = self._begun_with = config
         self.folder, self.cache, self.stop = folder, cache, stop
         self.journal = Journal(folder)
-        self._digest = config.digest()
+        self._digest = config.model_copy(update={"changes": {}, "rewinds": {}}).digest()
         self.progress = self._new_progress()
         self.reporter = Reporter(self.journal, self.progress, config.iterations, config)
-        self.timer = PhaseTimer()
-        self.system = SystemSampler(folder, reserved=None if config.cluster.learners else reserved_gpu_bytes)
+        self.timeline = Timeline()
+        self.timer = PhaseTimer(self.timeline)
+        reserved = None if config.cluster.learners else reserved_gpu_bytes
+        self.system = SystemSampler(folder, self.timeline, reserved=reserved)
         self.attempt = 0
         self.checkpoint: int | None = None
         self.end: RunFinished | None = None
@@ -74,6 +78,7 @@ class RunSession:
         if self.config.policy.threads:
             torch.set_num_threads(self.config.policy.threads)
         self.attempt = 1 + count_attempts(self.folder)
+        checkpoints.drop_superseded(self.folder)
         self.checkpoint = self._newest_checkpoint()
         if self.checkpoint is None:
             self.progress = self._new_progress()
@@ -81,9 +86,36 @@ class RunSession:
             self.progress = checkpoints.load_progress(self.folder, self.checkpoint)
             if self.progress.config_digest != self._digest:
                 self.warn("The settings were changed since the last attempt.")
-            self.config = self.requested.after_rewinds(self.progress.rewinds)
+            self._report_rewind()
+        self.config = self._begun_with = self.settings_at(self.progress.iteration + 1)
         self.reporter.resume(self.progress)
         self.reporter.phase("load")
+
+    def _report_rewind(self) -> None:
+        """Write the events of the rewind to this checkpoint, unless an earlier process did before it was killed."""
+        if self.progress.unreported and count_rewinds(self.folder) < self.progress.rewinds:
+            self.journal.write(*map(as_event, self.progress.unreported))
+        self.progress.unreported = []
+
+    def settings_at(self, iteration: int, progress: Progress | None = None) -> RunConfig:
+        """Return the settings that hold at an iteration, after planned and requested changes and all rewinds.
+
+        Args:
+            progress: of an attempt that follows; by default the present attempt's progress.
+        """
+        now = progress or self.progress
+        plans = {
+            "changes": self.requested.changes | now.changes,
+            "rewinds": self.requested.rewinds | now.rewinds_by_hand,
+        }
+        requested = self.requested
+        if any(plan != getattr(requested, name) for name, plan in plans.items()):
+            requested = requested.model_copy(update=plans)
+        return requested.settings_at(iteration, now.rewinds, planned_rewinds.numbers(now.rewinds_by_hand))
+
+    def has_changed(self, iteration: int) -> bool:
+        """True if the settings that hold at an iteration are not those with which this attempt began."""
+        return self.settings_at(iteration) != self._begun_with
 
     def _new_progress(self) -> Progress:
         """Return the progress of a run that has done nothing yet."""

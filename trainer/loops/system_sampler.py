@@ -16,6 +16,7 @@ import psutil
 
 from trainer.memory.available import available_memory
 from trainer.memory.gpu_usage import reserved_gpu_bytes, visible_gpus
+from trainer.metrics.timeline import PROCESSOR, Timeline
 
 INTERVAL = 5.0
 """Seconds between two samples. Listing the processes of a large machine takes tens of milliseconds."""
@@ -41,6 +42,7 @@ class SystemSampler:
 
     Args:
         folder: folder of the run; the free space of its file system is measured.
+        timeline: receives the shares of time in which processor and GPUs were busy.
         gpus: (utilization, bytes used) of the run's GPUs, empty without one.
         reserved: peak of the bytes that this process has reserved on GPUs; None: other processes learn.
     """
@@ -48,11 +50,12 @@ class SystemSampler:
     def __init__(
         self,
         folder: Path,
+        timeline: Timeline,
         *,
         gpus: Callable[[], list[tuple[float, int]]] | None = None,
         reserved: Callable[[], int] | None = reserved_gpu_bytes,
     ) -> None:
-        self.folder = folder
+        self.folder, self.timeline = folder, timeline
         self._root = psutil.Process()
         self._gpus = gpus or visible_gpus
         self._reserved = reserved
@@ -103,11 +106,15 @@ class SystemSampler:
         spent = sum(seconds - self._cpu.get(key, 0.0) for key, seconds in cpu.items())
         gpus: list[tuple[float, int]] = []
         if now - self._gpus_at >= GPU_INTERVAL:
-            self._gpus_at, gpus = now, self._gpus()
+            before, self._gpus_at, gpus = self._gpus_at, now, self._gpus()
+            for number, (share, _) in enumerate(gpus if before >= 0 else ()):
+                self.timeline.add(f"GPU {number}", before, now, {"busy": share * (now - before)})
         available = available_memory()
         with self._lock:
             lap = self._lap
             if self._measured_at is not None:
+                busy = min(now - self._measured_at, max(0.0, spent) / (psutil.cpu_count() or 1))
+                self.timeline.add(PROCESSOR, self._measured_at, now, {"busy": busy})
                 lap.cpu_seconds += max(0.0, spent)
                 lap.seconds += now - self._measured_at
             lap.memory.append(memory)

@@ -20,6 +20,7 @@ from trainer.learner.learnt_tokens import LearntBatch
 from trainer.learner.token_recorder import retokenised_share
 from trainer.loops.session import RunSession
 from trainer.loops.sft import warm_up
+from trainer.loops.stages import manual_rewinds, setting_changes
 from trainer.loops.stages.checkpointer import Checkpointer
 from trainer.loops.stages.learner_groups import make_learners
 from trainer.loops.stages.policy_setup import load_policy
@@ -27,7 +28,9 @@ from trainer.loops.stages.pools import make_pool
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.rollouts_ahead import staleness
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
+from trainer.loops.stages.timeline_stage import update_stages, write_timeline
 from trainer.metrics.reasoning_table import ANY_TURN, FIRST_TURN
+from trainer.metrics.timeline import LEARNER, TRAINER
 from trainer.rollout.environment_mix import get_shares, success_by_environment
 from trainer.rollout.trajectory import Batch, Trajectory, collate
 from trainer.seeds import Purpose, derive
@@ -39,14 +42,14 @@ TURN_THOUGHTS_EVERY = 5
 def train(session: RunSession) -> None:
     """Train until all iterations are done, the Echo Trap detector or a lack of updates ends the run.
 
-    Each rewind is a new attempt.
+    Each rewind and each change of settings begins a new attempt.
     """
     while session.end is None:
         _attempt(session)
 
 
 def _attempt(session: RunSession) -> None:
-    """Train from the newest checkpoint to the end of the run, or to a collapse from which it rewinds.
+    """Train from the newest checkpoint to the end of the run, to a rewind, or to a change of settings.
 
     A run with steps on demonstrations takes them first.
     """
@@ -55,12 +58,13 @@ def _attempt(session: RunSession) -> None:
     if warms_up:
         warm_up(session)
     config, progress, timer = session.config, session.progress, session.timer
-    setup = load_policy(session, with_reference=True)
-    learners = make_learners(session, setup)
-    trap = EchoTrap(config.echo_trap)
-    trap.load_state_dict(progress.echo_trap)
-    checkpointer = Checkpointer(session, learners, trap)
-    rollouts = RolloutStage(session, make_pool(session, setup, learners), setup.chat)
+    with session.timeline.span(TRAINER, "load"):
+        setup = load_policy(session, with_reference=True)
+        learners = make_learners(session, setup)
+        trap = EchoTrap(config.echo_trap)
+        trap.load_state_dict(progress.echo_trap)
+        checkpointer = Checkpointer(session, learners, trap)
+        rollouts = RolloutStage(session, make_pool(session, setup, learners), setup.chat)
     evaluator = SuiteEvaluator(session, rollouts)
     if warms_up:
         checkpointer.save()  # right away, so that the warm-up is not repeated
@@ -68,10 +72,12 @@ def _attempt(session: RunSession) -> None:
         session.started(rollouts.pool.device, setup.policy.parameters)
 
     if evaluator.is_overdue():
-        evaluator.run()
+        with session.timeline.span(TRAINER, "evaluate"):
+            evaluator.run()
         checkpointer.save_evaluated()
     checkpointer.save_initial()
     timer.start(progress.checkpoint_seconds)
+    write_timeline(session, "start")
     with rollouts.ahead.until_done() if rollouts.ahead else nullcontext():
         _iterate(session, setup.policy.pad_id, learners, rollouts, evaluator, checkpointer)
 
@@ -84,7 +90,7 @@ def _iterate(
     evaluator: SuiteEvaluator,
     checkpointer: Checkpointer,
 ) -> None:
-    """Iterate to the end of the run, or to a collapse from which it rewinds."""
+    """Iterate to the end of the run, to a rewind after a collapse or by hand, or to a change of settings."""
     config, progress, timer, trap = session.config, session.progress, session.timer, checkpointer.trap
     faults = RunFaults(config.rollout.max_staleness)
     faults.load_state_dict(progress.echo_trap.get("faults", {}))
@@ -92,6 +98,8 @@ def _iterate(
         session.journal.write(faults.event(progress.iteration))
     while progress.iteration < config.iterations:
         session.check_stop()
+        if _begins_anew(session, checkpointer):
+            return None
         if progress.skipped_updates >= config.algorithm.stop_after_skipped_updates > 0:
             return _stop_without_updates(session, evaluator, checkpointer)
         iteration = progress.iteration + 1
@@ -111,11 +119,24 @@ def _iterate(
         if checkpointer.is_due() or stops:
             with timer.phase("checkpoint"):
                 checkpointer.save()
+        write_timeline(session)
         if stops:
             rewinds = f", after {progress.rewinds} rewinds" if config.echo_trap.action == "rewind" else ""
             message = f"Stopped by the Echo Trap detector after iteration {progress.iteration}{rewinds}."
             return session.finish("echo_trap", message)
     return session.finish("completed", f"All {config.iterations} iterations are done.")
+
+
+def _begins_anew(session: RunSession, checkpointer: Checkpointer) -> bool:
+    """Rewind the run, or save it for other settings, if that is due. Returns True if another attempt follows."""
+    if (asked := manual_rewinds.find_due(session)) is not None:
+        checkpointer.rewind(asked)
+        return True
+    if setting_changes.are_due(session):
+        checkpointer.save()
+        session.release()
+        return True
+    return False
 
 
 def _learn(
@@ -132,8 +153,10 @@ def _learn(
     selection = select_batch(complete, config.algorithm)
     session.journal.write(GroupsScored(iteration=iteration, groups=selection.scores))
     batch = make_batch(selection, pad_id, config.algorithm) if selection.teaches else None
-    with session.timer.phase("update"):
-        report = session.reporter.watch_update(iteration)
+    with (
+        session.timer.phase("update"),
+        update_stages(session, session.reporter.watch_update(iteration)) as report,
+    ):
         learners.report_to(rollouts.ahead.pumping(report) if rollouts.ahead else report)
         metrics = _rollout_metrics(session, trajectories, complete, selection, learners)
         stale = staleness(complete, learners.version)
@@ -144,7 +167,8 @@ def _learn(
             metrics |= _skip(session, selection, iteration, complete, metrics)
         else:
             metrics |= learners.update(batch, iteration)
-            rollouts.update_weights(learners)
+            with session.timeline.span(LEARNER, "weights"):
+                rollouts.update_weights(learners)
     progress.skipped_updates = progress.skipped_updates + 1 if batch is None else 0
     learnt = None
     if batch is not None and learners.learnt is not None:

@@ -20,14 +20,15 @@ _EVALUATION: dict[str, MetricSpec] = {spec.name: spec for spec in EVALUATION}
 
 TERM_PREFIX = "reward/term/"
 SUCCESS_PREFIX = "success/"
+WATCHED_PREFIX = "watched/"
 _PASS_AT = re.compile(r"pass@[1-9][0-9]*")
 
 
 def get_spec(name: str) -> MetricSpec:
     """Return the description of a metric.
 
-    Families are eval/<suite>/<what>, eval/<suite>/pass@k, reward/term/<term> and, in runs with several environments,
-    success/<environment>.
+    Families are eval/<suite>/<what>, eval/<suite>/pass@k, reward/term/<term>, in runs with several environments
+    success/<environment>, and watched/<view>, which only the site writes.
 
     Raises:
         KeyError: there is no description for this name.
@@ -40,6 +41,9 @@ def get_spec(name: str) -> MetricSpec:
     if name.startswith(SUCCESS_PREFIX) and (environment := name.removeprefix(SUCCESS_PREFIX)):
         meaning = f"Share of the iteration's trajectories in {environment} that succeeded."
         return replace(METRICS["success/rate"], name=name, title=f"{environment}: success", meaning=meaning)
+    if name.startswith(WATCHED_PREFIX) and (view := name.removeprefix(WATCHED_PREFIX)):
+        meaning = "Share of the iteration's training attempts that match the watched view, computed by the site."
+        return MetricSpec(name, view.replace("-", " ").capitalize(), "watched", meaning, "share", 0.0, 1.0)
     match name.split("/"):
         case ["eval", suite, what] if suite and what in _EVALUATION:
             spec = _EVALUATION[what]

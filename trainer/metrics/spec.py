@@ -19,6 +19,7 @@ Section = Literal[
     "mismatch",
     "echo trap",
     "system",
+    "watched",
 ]
 Better = Literal["up", "down", "none"]
 Unit = Literal[

@@ -330,6 +330,16 @@ class ChatFormat:
         ids = self._encode(self.tokenizer.convert_ids_to_tokens(end_id) + text)
         return ids[1:] if ids[:1] == [end_id] else self._encode(text)
 
+    def encode_response(self, text: str) -> list[int]:
+        """Return the token ids of a response's text, encoded behind the forced tag as it was sampled there.
+
+        The policy may have sampled other ids for the same text.
+        """
+        forced, ids = self._encode(self.forced), self._encode(self.forced + text)
+        if forced and ids[: len(forced)] == forced:
+            return ids[len(forced) :]
+        return self._encode_after(self.eos_id, text)  # no tag, or a token that contains its end and the text's start
+
     def system_messages(self) -> list[dict[str, str]]:
         """Return the system message, as a list of at most one."""
         return [{"role": "system", "content": self.system}] if self.system else []

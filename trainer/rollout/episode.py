@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from envs import registry
@@ -62,6 +63,7 @@ class Episode:
         trajectory.task = self.task = opening_message(env.env_spec, self.rollout, config.environment, chat)
         self._next_tokens = chat.opening(self.task + self.state)  # next tokens of the dialogue
         self._window: list[int] | None = None  # the whole next prompt, if it contains only a part of the dialogue
+        self._begun: SampledResponse | None = None  # beginning of the next response, if the policy continues one
         if len(self._next_tokens) + self.rollout.max_response_tokens > context:
             raise ContextError(
                 f"the first prompt of {env.env_spec.name} has {len(self._next_tokens)} tokens and "
@@ -90,13 +92,25 @@ class Episode:
         """True if the next prompt replaces the whole dialogue instead of being appended."""
         return self._window is not None
 
-    def prompt(self) -> list[int]:
-        """Record the next prompt. Returns its ids: to append, or the whole prompt if `resets_prompt`."""
+    def prompt(self, *, whole: bool = False) -> list[int]:
+        """Record the next prompt. Returns its ids: to append, or the whole prompt if `whole` or `resets_prompt`."""
         self.trajectory.append_prompt(self._next_tokens)
-        if self._window is None:
-            return self._next_tokens
-        self.trajectory.prompts[len(self.trajectory.turns)] = self._window
-        return self._window
+        if self._window is not None:
+            self.trajectory.prompts[len(self.trajectory.turns)] = self._window
+            prompt = self._window
+        else:
+            prompt = self.trajectory.ids if whole else self._next_tokens
+        return [*prompt, *(self._begun.ids if self._begun else ())]
+
+    def change_state(self, text: str) -> None:
+        """Let the policy read another message at the next turn; the environment remains in its state."""
+        self.state = text
+        self._update_prompt()
+
+    def begin_response(self, beginning: SampledResponse) -> None:
+        """Write the beginning of the next response, which the policy continues."""
+        self._begun = beginning
+        self._check_context()
 
     def receive(self, response: SampledResponse) -> Turn | None:
         """Execute the response's actions and record the turn. None if the engine had no room for a response."""
@@ -107,6 +121,8 @@ class Episode:
                 )
             self._end_at_full_context()
             return None
+        if self._begun is not None:
+            response, self._begun = _joined(self._begun, response), None
         number, board, hint = len(self.trajectory.turns), self._actions.board, self._actions.hint
         chance = self._best_chance(number)
         parsed, text = self._record(response, number)
@@ -248,11 +264,21 @@ class Episode:
         except Exception as error:  # noqa: BLE001 environments are third-party code; what they raise is recorded
             self.trajectory.fail(as_failure(error))
             return
-        self._next_tokens = self._between(self.trajectory.turns[-1], self.state)
+        self._update_prompt()
+
+    def _update_prompt(self) -> None:
+        """Compute the tokens of the next prompt, or end the trajectory if it exceeds the context."""
+        turns = self.trajectory.turns
+        self._next_tokens = self._between(turns[-1], self.state) if turns else self.chat.opening(self.task + self.state)
         shown_turns = self.rollout.context_turns
-        first = len(self.trajectory.turns) + 1 - shown_turns if shown_turns else 0
+        first = len(turns) + 1 - shown_turns if shown_turns else 0
         self._window = self._window_from(first) if first > 0 else None
+        self._check_context()
+
+    def _check_context(self) -> None:
+        """End the trajectory if the next prompt and a response exceed the context."""
         length = len(self.trajectory.ids) + len(self._next_tokens) if self._window is None else len(self._window)
+        length += len(self._begun.ids) if self._begun else 0
         if length + self.rollout.max_response_tokens > self.context:
             self._end_at_full_context()
 
@@ -293,6 +319,16 @@ class Episode:
     def _end_at_full_context(self) -> None:
         self.trajectory.end = "truncated"
         self.trajectory.error = "the dialogue filled the policy's context"
+
+
+def _joined(beginning: SampledResponse, rest: SampledResponse) -> SampledResponse:
+    """Return the response that a beginning and its continuation make."""
+    return replace(
+        rest,
+        ids=[*beginning.ids, *rest.ids],
+        logprobs=[*beginning.logprobs, *rest.logprobs],
+        entropies=[*beginning.entropies, *rest.entropies],
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from trainer.engines.stop_text import StopText
 from trainer.journal.events import Event, GroupStarted
 from trainer.policy.chat_format import ANSWER_END, ChatFormat
 from trainer.rollout.episode import Episode
+from trainer.rollout.positions import Position
 from trainer.rollout.trajectory import Trajectory
 
 ListenerFactory = Callable[[Sequence[str], Callable[[int], int]], TokenListener]
@@ -55,6 +57,7 @@ class GroupPlan:
         dynamics_seeds, sampling_seeds: seeds by member.
         environment: number of the environment, recorded in its trajectories.
         config: settings of the group's environment, if they differ from the runner's.
+        position: position of a recorded episode from which all trajectories are played on; None: the initial state.
     """
 
     group: int
@@ -64,17 +67,24 @@ class GroupPlan:
     sampling_seeds: tuple[int, ...]
     environment: int = 0
     config: RunConfig | None = None
+    position: Position | None = None
 
 
 @dataclass(frozen=True)
 class RolloutRequest:
-    """Groups to play, and their context. `suite` names the evaluation suite, if any."""
+    """Groups to play, and their context.
+
+    Attributes:
+        suite: name of the evaluation suite, if any.
+        turns: sampled turns after which a trajectory is interrupted; None: it is played to its end.
+    """
 
     plans: Sequence[GroupPlan]
     iteration: int
     split: Literal["train", "eval"]
     temperature: float
     suite: str | None = None
+    turns: int | None = None
 
 
 @dataclass
@@ -89,6 +99,7 @@ class RolloutRunner:
         emit: receives events as they occur.
         stop: polled between turns; True interrupts the rollout.
         progress: receives the numbers of finished trajectories and of sampled tokens.
+        on_work: receives what was done between two moments of the monotonic clock: "sampling" or "environment".
     """
 
     config: RunConfig
@@ -98,6 +109,7 @@ class RolloutRunner:
     emit: Callable[..., None]
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[int, int], None] = lambda done, tokens: None
+    on_work: Callable[[str, float, float], None] = lambda kind, began, ended: None
 
     def __post_init__(self) -> None:
         self._pools: dict[str, EnvironmentPool] = {}
@@ -105,9 +117,13 @@ class RolloutRunner:
 
     def close(self) -> None:
         """End the sandbox processes of environments and close the sampler."""
+        self.close_environments()
+        self.sampler.close()
+
+    def close_environments(self) -> None:
+        """End the sandbox processes of environments; the next rollout starts them again."""
         for pool in self._pools.values():
             pool.close()
-        self.sampler.close()
 
     def play(self, request: RolloutRequest, listener: ListenerFactory | None = None) -> list[Trajectory]:
         """Play all groups. Returns their trajectories in the order of the plans.
@@ -115,13 +131,15 @@ class RolloutRunner:
         Raises:
             Interrupted: a stop was requested.
             EnvironmentsFailedError: the environment failed in every trajectory.
+            PositionError: the position of a plan cannot be restored.
         """
-        rows = _Rows()
+        rows, began = _Rows(), time.monotonic()
         try:
             for plan, environments in self._open(request.plans):
                 self.emit(*self._start_group(request, plan, environments, rows))
                 self._check_stop(rows.episodes)
-            self._play_turns(rows, self._sampling_params(request), listener)
+            self.on_work("environment", began, time.monotonic())
+            self._play_turns(rows, request, listener)
         finally:
             self.sampler.sleep()
             for episode in rows.episodes:
@@ -161,18 +179,23 @@ class RolloutRunner:
             )
         return key
 
-    def _play_turns(self, rows: _Rows, params: SamplingParams, listener: ListenerFactory | None) -> None:
+    def _play_turns(self, rows: _Rows, request: RolloutRequest, listener: ListenerFactory | None) -> None:
         """Play turns until all episodes have ended; a row's next turn starts as soon as the sampler takes it."""
-        episodes = rows.episodes
+        episodes, params = rows.episodes, self._sampling_params(request)
         names = [episode.trajectory.id for episode in episodes]
         token_listener = listener(names, lambda row: len(episodes[row].trajectory.turns)) if listener else None
         session = self.sampler.session(rows.seeds, params, token_listener)
-        done, tokens = len(rows.trajectories) - len(episodes), 0
-        for row, response in session.generate({row: episode.prompt() for row, episode in enumerate(episodes)}):
+        done, tokens, asked = len(rows.trajectories) - len(episodes), 0, time.monotonic()
+        last = [None if request.turns is None else len(e.trajectory.turns) + request.turns for e in episodes]
+        for row, response in session.generate({row: e.prompt(whole=True) for row, e in enumerate(episodes)}):
+            sampled = time.monotonic()
+            self.on_work("sampling", asked, sampled)
             episode = episodes[row]
             turn = episode.receive(response)
             events: list[Event] = [turn] if turn else []
             tokens += response.tokens
+            if not episode.ended and len(episode.trajectory.turns) == last[row]:
+                episode.interrupt()
             if episode.ended:
                 events.append(episode.trajectory.finished())
                 episode.env.close()
@@ -184,6 +207,9 @@ class RolloutRunner:
                 if episode.resets_prompt:
                     session.reset_row(row)
                 session.append(row, episode.prompt())
+            asked = time.monotonic()
+            self.on_work("environment", sampled, asked)
+        self.on_work("sampling", asked, time.monotonic())
         if not all(episode.ended for episode in episodes):  # the sampler detected the stop request first
             self._interrupt(episodes)
 
@@ -202,25 +228,27 @@ class RolloutRunner:
         environments: Iterator[TextEnv | Exception],
         rows: _Rows,
     ) -> list[Event]:
-        """Add the group's trajectories to the rows. Returns group_started and the ends of failed starts."""
+        """Add the group's trajectories to the rows. Returns group_started, given turns, and ends at the start."""
         config = plan.config or self.config
         episodes: list[Episode] = []
-        ends: list[Event] = []
+        events: list[Event] = []
         for member, (name, seed) in enumerate(zip(plan.members, plan.sampling_seeds, strict=True)):
             trajectory = Trajectory(id=name, group=plan.group, member=member, environment=plan.environment)
             rows.trajectories.append(trajectory)
             env = next(environments)
             try:
-                if isinstance(env, Exception):
-                    raise as_failure(env) from env
-                episodes.append(Episode(env, config, self.chat, trajectory, self.context))
+                episode, given = self._open_episode(env, plan, trajectory)
             except EnvironmentFailure as error:
                 trajectory.fail(error)
-                ends.append(trajectory.finished())
-                if isinstance(env, TextEnv):
-                    env.close()
+                events.append(trajectory.finished())
                 continue
-            rows.episodes.append(episodes[-1])
+            episodes.append(episode)
+            events += given
+            if episode.ended:
+                events.append(trajectory.finished())
+                episode.env.close()
+                continue
+            rows.episodes.append(episode)
             rows.seeds.append(seed)
         first, environment = episodes[0] if episodes else None, config.environment
         task = first.task if first else environment.instruction
@@ -237,7 +265,21 @@ class RolloutRunner:
             members=list(plan.members),
             tools=list(first.chat.tools) or None if first else None,
         )
-        return [started, *ends]
+        return [started, *events]
+
+    def _open_episode(
+        self, env: TextEnv | Exception, plan: GroupPlan, trajectory: Trajectory
+    ) -> tuple[Episode, list[Event]]:
+        """Open an episode at the plan's position. Returns it, and the turn whose response the position gives."""
+        if isinstance(env, Exception):
+            raise as_failure(env) from env
+        try:
+            episode = Episode(env, plan.config or self.config, self.chat, trajectory, self.context)
+            given = plan.position.restore(episode) if plan.position else None
+        except Exception:
+            env.close()
+            raise
+        return episode, [given] if given else []
 
 
 class _Rows:

@@ -11,11 +11,12 @@ from trainer.journal.events import Turn
 
 
 def facts(folder: Path) -> list[str]:
-    """Everything that a journal records but times, progress, faults and devices, in an order without timing.
+    """Everything that a journal records but times, progress, faults, timeline and devices, in an order without timing.
 
     Events of different groups may interleave in any way.
     """
-    kept = [event for event in events(folder) if event.type not in ("phase", "faults")]  # which depend on the machine
+    of_the_machine = ("phase", "faults", "timeline")
+    kept = [event for event in events(folder) if event.type not in of_the_machine]
     return sorted(json.dumps(_fact(event), sort_keys=True) for event in kept)
 
 

@@ -11,6 +11,7 @@ from tests.trainer.metrics.test_registry import STABLE
 from trainer.journal.events import Metrics
 from trainer.loops import reporter
 from trainer.loops.reporter import PhaseTimer
+from trainer.metrics.timeline import Timeline
 from trainer.rollout.response_parser import parse_response
 
 WITH_A_CRITIC = ["value/loss", "value/explained_variance"]
@@ -67,7 +68,7 @@ def test_the_parts_and_the_rest_of_a_lap_add_up(monkeypatch) -> None:
     def pass_by(seconds):
         now[0] += seconds
 
-    laps = PhaseTimer()
+    laps = PhaseTimer(Timeline())
     pass_by(7)
     laps.start()
     for part, seconds in (("rollout", 3.0), ("update", 2.0)):

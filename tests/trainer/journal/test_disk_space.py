@@ -35,6 +35,7 @@ def test_errors(error: BaseException, full: bool) -> None:
 
 def test_a_log_that_mentions_it() -> None:
     assert says_full("Traceback …\nOSError: [Errno 28] No space left on device: '/data/runs'")
+    assert says_full("Traceback …\nFileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp']")
     assert not says_full("Traceback …\nValueError: 28")
 
 

@@ -70,7 +70,9 @@ def contexts(draw: st.DrawFn, turns: list[int], widest: int) -> Context:
     read = sum(segment.tokens for segment in segments if not segment.sampled)
     numbers = lambda most: draw(st.lists(st.integers(0, most), min_size=read, max_size=read))  # noqa: E731
     text = st.none() | st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
-    return tokens_of.context(segments, numbers(widest), numbers(65_535), draw(text))
+    scored = st.lists(halves, min_size=read, max_size=read)
+    scores = draw(st.none() | st.tuples(scored, scored))
+    return tokens_of.context(segments, numbers(widest), numbers(65_535), draw(text), scores)
 
 
 def same(a: Any, b: Any) -> bool:

@@ -51,7 +51,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "StarPO-S with a critic and Online-2": STARPO_S,
     "the same with LoRA": STARPO_S | {"lora": {"rank": 2, "alpha": 4}},
 }
-ABOUT_THE_PROCESS = ("run_started", "phase", "notice", "faults", "checkpoint", "checkpoint_removed", "run_finished")
+ABOUT_THE_PROCESS = (
+    "run_started",
+    "phase",
+    "notice",
+    "faults",
+    "timeline",
+    "checkpoint",
+    "checkpoint_removed",
+    "run_finished",
+)
 CLOCKS = ("time/", "throughput/", "system/", "cluster/")
 
 

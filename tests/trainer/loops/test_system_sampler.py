@@ -17,13 +17,14 @@ from trainer.journal.events import Metrics
 from trainer.loops import system_sampler
 from trainer.loops.system_sampler import SystemSampler
 from trainer.memory.gpu_usage import parse_gpus
+from trainer.metrics.timeline import Timeline
 
 MIB = 2**20
 LINES = ["0, GPU-aa, 80, 4000", "1, GPU-bb, 20, 1000", "2, GPU-cc, [N/A], [N/A]"]
 
 
 def test_the_processes_of_the_run_are_measured_with_their_children(tmp_path: Path) -> None:
-    sampler = SystemSampler(tmp_path, gpus=lambda: [(0.8, 4 * MIB), (0.4, MIB)], reserved=lambda: 3 * MIB)
+    sampler = SystemSampler(tmp_path, Timeline(), gpus=lambda: [(0.8, 4 * MIB), (0.4, MIB)], reserved=lambda: 3 * MIB)
     assert sampler.collect() == {"system/clock_jump_seconds": 0.0}, "nothing else was measured yet"
     sampler.sample()
     alone = sampler.collect()
@@ -57,7 +58,7 @@ def test_reserved_memory_is_that_of_a_learner_on_a_gpu(
     tmp_path: Path, gpus: list[tuple[float, int]], reserved: Callable[[], int] | None
 ) -> None:
     """Neither without a GPU nor with learners in other processes."""
-    sampler = SystemSampler(tmp_path, gpus=lambda: gpus, reserved=reserved)
+    sampler = SystemSampler(tmp_path, Timeline(), gpus=lambda: gpus, reserved=reserved)
     sampler.sample()
     found = sampler.collect()
     assert "system/memory_bytes" in found

@@ -21,7 +21,7 @@ from tests.trainer.threads import THREADS
 from trainer.config.run import PolicyConfig
 from trainer.engines.sampler import DivergedError
 from trainer.journal import reader
-from trainer.journal.events import Metrics, RunFinished, RunStarted, Turn
+from trainer.journal.events import IterationTimeline, Metrics, RunFinished, RunStarted, Turn
 from trainer.journal.protocol import CHECKPOINTS_FOLDER, JOURNAL_FILE
 from trainer.learner.learner import Learner
 from trainer.loops import run_factory
@@ -104,6 +104,35 @@ def finished(pocket_folder, tmp_path_factory):
     return config, folder, run(config, folder)
 
 
+def test_a_timeline_accounts_for_the_time_of_every_iteration(finished):
+    _, folder, _ = finished
+    laps = events(folder, IterationTimeline)
+    assert [(lap.part, lap.iteration) for lap in laps] == [("start", 0), *(("iteration", n) for n in (1, 2, 3))]
+    assert {kind for span in laps[0].tracks["trainer"] for kind in span.work} == {"load", "evaluate"}
+    measured = {event.iteration: event.values for event in events(folder, Metrics) if "time/rollout" in event.values}
+    for lap in laps[1:]:
+        work = {track: total_work(spans) for track, spans in lap.tracks.items()}
+        phases = ["rollout", "update", *["evaluate"] * (lap.iteration >= 2), "checkpoint"]
+        assert list(work["trainer"]) == phases
+        for phase in ("rollout", "update"):
+            assert work["trainer"][phase] == pytest.approx(measured[lap.iteration][f"time/{phase}"], abs=2e-3)
+        assert work["player"].keys() == {"sampling", "environment"}
+        assert work["learner"].keys() >= {"prepare", "reference", "values", "step", "weights"}
+        assert sum(work["learner"].values()) <= work["trainer"]["update"] + 2e-3
+        for track, kinds in work.items():
+            assert sum(kinds.values()) <= lap.seconds * 1.02 + 2e-3, track
+        assert all(span.start + span.seconds <= lap.seconds + 2e-3 for span in lap.tracks["trainer"])
+
+
+def total_work(spans):
+    """Seconds of each kind of work, in the order in which they began."""
+    total = {}
+    for span in spans:
+        for kind, seconds in span.work.items():
+            total[kind] = total.get(kind, 0.0) + seconds
+    return total
+
+
 def test_a_journal_records_the_run_in_order(finished):
     _, folder, end = finished
     recorded = events(folder)
@@ -142,6 +171,7 @@ def test_a_journal_records_the_run_in_order(finished):
         "evaluation",
         "checkpoint",
         "checkpoint_removed",
+        "timeline",
         "run_finished",
     }
 

@@ -71,7 +71,9 @@ def test_every_stable_name_has_a_title_a_section_and_a_meaning(name: str) -> Non
 
 
 def test_every_section_has_a_metric() -> None:
-    assert {get_spec(name).section for name in (*STABLE, "sft/loss", "attempts/trained")} == set(SECTIONS)
+    assert {get_spec(name).section for name in (*STABLE, "sft/loss", "attempts/trained", "watched/any-view")} == set(
+        SECTIONS
+    )
 
 
 @pytest.mark.parametrize("spec", METRICS.values(), ids=list(METRICS))

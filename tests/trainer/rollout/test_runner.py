@@ -1,6 +1,8 @@
 """Episodes and rollout runner: budgets, penalties, failing environments, order of events, interruption."""
 
 from collections import defaultdict
+from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -316,6 +318,36 @@ def test_events_are_emitted_in_order(policy, chat):
         assert closing.turns == len(turns)
         assert closing.total_reward == pytest.approx(one.total_reward)
     assert progress[-1] == (5, sum(t.tokens for t in played))
+
+
+def test_sampling_and_environments_are_timed_apart(chat, monkeypatch):
+    """Each response takes three seconds, and each emission of events half a second."""
+    now = [100.0]
+    monkeypatch.setattr("trainer.rollout.runner.time.monotonic", lambda: now[0])
+
+    class Slow(ScriptedSampler):
+        def session(self, *arguments):
+            session = super().session(*arguments)
+            return SimpleNamespace(generate=lambda prompts: wait(session.generate(prompts)), append=session.append)
+
+    def wait(responses):
+        for response in responses:
+            now[0] += 3
+            yield response
+
+    def emit(*events):
+        now[0] += 0.5
+
+    work = []
+    script = [[tiny.sampled(chat, tiny.answer("Left"))] * 5 for _ in range(3)]
+    runner = RolloutRunner(config=RunConfig(), chat=chat, sampler=Slow(script), context=2048, emit=emit)
+    runner.on_work = lambda kind, began, ended: work.append((kind, began, ended))
+    played = runner.play(train_request(RunConfig(), [2, 1]))
+    turns = sum(len(one.turns) for one in played)
+    sums = {name: sum(ended - began for kind, began, ended in work if kind == name) for name, _, _ in work}
+    assert sums == {"environment": 0.5 * (2 + turns), "sampling": 3.0 * turns}
+    assert (work[0][1], work[-1][2]) == (100.0, now[0])
+    assert all(one[2] == other[1] for one, other in pairwise(work))
 
 
 def test_trajectories_of_a_group_share_the_start_but_not_the_slips(chat):

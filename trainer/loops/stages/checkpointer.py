@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from trainer.config import rewind
 from trainer.diagnostics.echo_trap import EchoTrap
-from trainer.journal.events import CheckpointRemoved, CheckpointSaved, Notice, Rewound
+from trainer.journal.events import AnyEvent, CheckpointRemoved, CheckpointSaved, Notice, Rewound
 from trainer.learner.groups.learner_group import TrainedPolicy
 from trainer.loops.session import RunSession
-from trainer.loops.stages import checkpoints
+from trainer.loops.stages import checkpoints, manual_rewinds
+from trainer.loops.stages.checkpoints import Progress
+from trainer.loops.stages.manual_rewinds import ManualRewind
 
 
 class Checkpointer:
@@ -28,9 +30,11 @@ class Checkpointer:
         session.on_interrupt = self._save_and_stop
 
     def is_due(self) -> bool:
-        """True if the settings save a checkpoint after the current iteration."""
+        """True if the settings save a checkpoint after the current iteration, or a planned rewind returns to it."""
         config, iteration = self.session.config, self.session.progress.iteration
-        return iteration % config.checkpoint.every == 0 or iteration == config.iterations
+        if iteration % config.checkpoint.every == 0 or iteration == config.iterations:
+            return True
+        return iteration in manual_rewinds.needed_checkpoints(self.session)
 
     def save(self) -> None:
         """Write the checkpoint of the current iteration and delete outdated ones."""
@@ -48,13 +52,15 @@ class Checkpointer:
                 )
             )
             session.journal.sync()
-        for iteration in checkpoints.prune(session.folder, session.config.checkpoint.keep, self._safe_iteration()):
+        needed = {self._safe_iteration(), *manual_rewinds.needed_checkpoints(session)}
+        for iteration in checkpoints.prune(session.folder, session.config.checkpoint.keep, needed):
             if iteration >= 0:
                 session.journal.write(CheckpointRemoved(iteration=iteration))
 
     def save_initial(self) -> None:
         """Save a checkpoint before the first iteration if the run may rewind, so that it can always return to one."""
-        if self.session.config.echo_trap.action == "rewind" and self.session.progress.iteration == 0:
+        rewinds = self.session.config.echo_trap.action == "rewind"
+        if self.session.progress.iteration == 0 and (rewinds or 0 in manual_rewinds.needed_checkpoints(self.session)):
             self.save()
 
     def save_evaluated(self) -> None:
@@ -63,32 +69,44 @@ class Checkpointer:
             self.save()
 
     def may_rewind(self) -> bool:
-        """True if the settings allow another rewind."""
+        """True if the settings allow another rewind after a collapse."""
         settings = self.session.config.echo_trap
-        return settings.action == "rewind" and self.session.progress.rewinds < settings.max_rewinds
+        return settings.action == "rewind" and _collapses(self.session.progress) < settings.max_rewinds
 
-    def rewind(self) -> None:
-        """Make the last safe checkpoint the newest one, with the settings of the next attempt."""
-        session, requested, target = self.session, self.session.requested, self._safe_iteration()
+    def rewind(self, asked: ManualRewind | None = None) -> None:
+        """Let the next attempt continue from an earlier checkpoint: the last safe one, or the one that was asked for.
+
+        Renewing the progress of that checkpoint makes the rewind, in one step. The next attempt deletes the later
+        checkpoints and reports the rewind, in another process if this one is killed.
+        """
+        session = self.session
+        target = self._safe_iteration() if asked is None else asked.target
         assert target is not None, "a run that may rewind saves a checkpoint before its first iteration"
         session.release()
         session.reporter.tick()
-        done, seconds = session.progress.iteration, session.progress.seconds
-        removed = checkpoints.drop_after(session.folder, target)
-        progress = checkpoints.load_progress(session.folder, target)
-        progress.rewinds, progress.seconds = session.progress.rewinds + 1, seconds
+        progress, done = manual_rewinds.progress_after(session, target, asked), session.progress.iteration
+        changes = rewind.changes_as_text(session.requested, session.settings_at(target + 1, progress))
+        rewound = Rewound(number=progress.rewinds, from_iteration=done, to_iteration=target, changes=changes)
+        events: list[AnyEvent] = (
+            [rewound, self._explained(rewound, progress)]
+            if asked is None
+            else [asked.event(done, progress.rewinds), rewound]
+        )
+        later = (at for at in reversed(checkpoints.checkpoint_iterations(session.folder)) if at > target)
+        events += [CheckpointRemoved(iteration=iteration) for iteration in later]
+        progress.unreported = [event.model_dump(exclude_none=True) for event in events]
+        session.journal.sync()
         checkpoints.update_progress(session.folder, progress)
-        changes = rewind.changes_as_text(requested, requested.after_rewinds(progress.rewinds))
-        listed = ", ".join(f"{name} = {value}" for name, value in changes.items())
+
+    def _explained(self, rewound: Rewound, progress: Progress) -> Notice:
+        """Return the notice of a rewind after a collapse."""
+        listed = ", ".join(f"{name} = {value}" for name, value in rewound.changes.items())
         message = (
-            f"Collapsed by iteration {done}: rewind {progress.rewinds} of {requested.echo_trap.max_rewinds}, back to "
-            f"iteration {target}, continuing with {listed or 'the same settings'} and other puzzles."
+            f"Collapsed by iteration {rewound.from_iteration}: rewind {_collapses(progress)} of "
+            f"{self.session.requested.echo_trap.max_rewinds}, back to iteration {rewound.to_iteration}, continuing "
+            f"with {listed or 'the same settings'} and other puzzles."
         )
-        session.journal.write(
-            Rewound(number=progress.rewinds, from_iteration=done, to_iteration=target, changes=changes),
-            Notice(level="warning", message=message),
-            *(CheckpointRemoved(iteration=iteration) for iteration in removed),
-        )
+        return Notice(level="warning", message=message)
 
     def _safe_iteration(self) -> int | None:
         """Return the checkpoint to return to after a collapse; without rewinds one is kept during warning signs."""
@@ -105,3 +123,8 @@ class Checkpointer:
         if done < 0:
             message = f"Stopped after step {done + steps} of {steps} of the warm-up; resume continues with the next."
         self.session.finish("interrupted", message)
+
+
+def _collapses(progress: Progress) -> int:
+    """Return the number of rewinds that followed a collapse."""
+    return progress.rewinds - len(progress.rewinds_by_hand)

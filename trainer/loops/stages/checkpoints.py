@@ -11,6 +11,7 @@ import math
 import pickle
 import shutil
 import time
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,14 @@ class Progress:
     """CPU threads chosen at the start (policy.threads=0) and reused by later attempts; 0 = not yet."""
     phase_seconds: dict[str, list[float]] = field(default_factory=dict)
     """Newest measured seconds of each phase, for the forecast of the remaining time."""
+    changes: dict[str, str] = field(default_factory=dict)
+    """Changes of settings that were requested while the run trained, as in `RunConfig.changes`."""
+    answered_requests: list[str] = field(default_factory=list)
+    """Identities of the requests to change settings or to rewind that were granted or refused."""
+    rewinds_by_hand: dict[str, str] = field(default_factory=dict)
+    """Those of the rewinds that were requested or planned, as in `RunConfig.rewinds`."""
+    unreported: list[dict[str, Any]] = field(default_factory=list)
+    """Events of the rewind to this checkpoint, for a journal that ends before them."""
 
 
 def get_path(run: Path, iteration: int) -> Path:
@@ -86,25 +95,26 @@ def resolve(model: str) -> str:
     return str(get_path(run, newest)) if newest is not None else model
 
 
-def file_digests(folder: Path) -> dict[str, str]:
-    """Return the hexadecimal SHA-256 of each file of a checkpoint except its state, by relative path."""
+def file_digests(folder: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, str]:
+    """Return the hexadecimal SHA-256 of the wanted files of a checkpoint except its state, by relative path."""
     digests = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name not in (CHECKPOINT_STATE, f".{CHECKPOINT_STATE}"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and path.name not in (CHECKPOINT_STATE, f".{CHECKPOINT_STATE}") and wanted(name):
             with path.open("rb") as file:
-                digests[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return digests
 
 
-def damage(run: Path, iteration: int) -> str:
-    """Return why a checkpoint cannot be trusted, or "" if it can."""
+def damage(run: Path, iteration: int, wanted: Callable[[str], bool] = lambda name: True) -> str:
+    """Return why a checkpoint, or its wanted files, cannot be trusted, or "" if they can."""
     folder = get_path(run, iteration)
     try:
         state = _state(run, iteration)
         _parse_progress(state)
         recorded = state[_FILES]
-        present = file_digests(folder)
-        changed = [name for name, digest in recorded.items() if present.get(name) != digest]
+        present = file_digests(folder, wanted)
+        changed = [name for name, digest in recorded.items() if wanted(name) and present.get(name) != digest]
     except _UNREADABLE as error:
         reason = (str(error).splitlines() or [""])[0][:200]
         return f"checkpoint {iteration} cannot be read ({type(error).__name__}: {reason})"
@@ -214,19 +224,26 @@ def _has_readable_state(run: Path, iteration: int) -> bool:
     return True
 
 
-def prune(run: Path, keep: int, sound: int | None = None) -> list[int]:
-    """Delete all but the newest `keep` checkpoints and the `sound` one, and the checkpoints of a finished warm-up.
+def prune(run: Path, keep: int, needed: Collection[int | None] = ()) -> list[int]:
+    """Delete all but the newest `keep` checkpoints and the `needed` ones, and the checkpoints of a finished warm-up.
 
     Returns the deleted iterations.
     """
     saved = checkpoint_iterations(run)
-    old = [iteration for iteration in saved[:-keep] if iteration != sound]
+    old = [iteration for iteration in saved[:-keep] if iteration not in needed]
     return _remove(run, sorted({*old, *(iteration for iteration in saved if iteration < 0 <= saved[-1])}))
 
 
-def drop_after(run: Path, iteration: int) -> list[int]:
-    """Delete the checkpoints after an iteration, the newest first. Returns the deleted iterations."""
-    return _remove(run, [later for later in reversed(checkpoint_iterations(run)) if later > iteration])
+def drop_superseded(run: Path) -> None:
+    """Delete the checkpoints that the newest rewind left behind: those after its own that know of fewer rewinds."""
+    rewinds = {
+        iteration: load_progress(run, iteration).rewinds
+        for iteration in checkpoint_iterations(run)
+        if _has_readable_state(run, iteration)
+    }
+    newest = max(rewinds.values(), default=0)
+    first = min((iteration for iteration, number in rewinds.items() if number == newest), default=0)
+    _remove(run, [later for later in reversed(rewinds) if later > first and rewinds[later] < newest])
 
 
 def _remove(run: Path, iterations: list[int]) -> list[int]:

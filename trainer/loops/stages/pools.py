@@ -10,6 +10,7 @@ from trainer.loops.session import RunSession
 from trainer.loops.stages.cluster_setup import ClusterSetup
 from trainer.loops.stages.policy_setup import PolicySetup
 from trainer.memory import preflight
+from trainer.metrics.timeline import PLAYER
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import describe_device
@@ -59,6 +60,7 @@ def _ray_pool(session: RunSession, cluster: ClusterSetup, learners: WeightSource
         stop=session.stop,
         notify=session.warn,
         stream=TokenStream(session.folder),
+        timeline=session.timeline,
     )
 
 
@@ -77,6 +79,7 @@ def local_pool(session: RunSession, sampler: Sampler, chat: ChatFormat, context:
         context=context,
         emit=session.journal.write,
         stop=session.stop,
+        on_work=lambda kind, began, ended: session.timeline.add(PLAYER, began, ended, kind),
     )
     return LocalRolloutPool(
         runner,

@@ -1,0 +1,42 @@
+"""Lines of a journal that tell about one attempt, found without parsing: a journal may have gigabytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+_OF_ALL = tuple(
+    f'"type":"{kind}"'.encode() for kind in ("run_started", "groups_scored", "update_skipped", "attempts_used")
+)
+
+
+def lines_about(trajectory: str) -> Callable[[bytes], bool]:
+    """Return a function that is true for lines about an attempt: of the attempt itself, and of all attempts."""
+    marks = (json.dumps(trajectory, ensure_ascii=False).encode(), *_OF_ALL)
+    return lambda line: any(mark in line for mark in marks)
+
+
+_GROUP, _TURN, _TRAJECTORY = b'"type":"group_started"', b'"type":"turn"', re.compile(rb'"trajectory":"([^"\\]*)"')
+
+
+def lines_beside(trajectory: str, iteration: int, split: str, attempts: int) -> Callable[[bytes], bool]:
+    """Return a function that is also true for turns of other attempts of the same iteration and split.
+
+    It expects the lines of a journal in their order.
+
+    Args:
+        attempts: maximum number of other attempts.
+    """
+    is_about, others = lines_about(trajectory), set[bytes]()
+
+    def is_wanted(line: bytes) -> bool:
+        if _GROUP in line and len(others) < attempts:
+            group = json.loads(line)
+            if group.get("iteration") == iteration and group.get("split") == split:
+                others.update(member.encode() for member in group.get("members", ()))
+                return True
+        named = _TRAJECTORY.search(line) if _TURN in line else None
+        return is_about(line) or (named is not None and named[1] in others)
+
+    return is_wanted
