@@ -10,12 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from echoscope.branch_cli import add_branch_options, branch
 from echoscope.client import Client
 from echoscope.errors import EchoscopeError, Invalid
 from echoscope.exports import metric_lines, trajectory_lines
 from echoscope.import_cli import add_import_command
 from echoscope.models import RunDetail
-from echoscope.output import add_command, load_config, output, parse_changes, print_answer
+from echoscope.output import add_command, load_config, output, parse_changes, print_answer, print_note
 from echoscope.study_cli import add_study_commands
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_push(commands)
     add_import_command(commands.add_parser("import", help="Import files of other trainers and evaluations as a run."))
     _add_output(commands)
+    add_branch_options(
+        add_command(commands, "branch", branch, "Play on from a position of a trajectory, with any weights.")
+    )
     add_study_commands(commands.add_parser("study", help="Launch, steer and export studies."))
     return parser
 
@@ -125,6 +129,15 @@ def _add_steering(commands: Commands) -> None:
         control = add_command(commands, action, _control, f"{action.capitalize()} a run.")
         control.add_argument("run")
         control.set_defaults(action=action)
+    changing = add_command(commands, "change", _change, "Change settings of a run while it trains, or rewind it.")
+    changing.add_argument("run")
+    changing.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", help="New value; may be repeated."
+    )
+    changing.add_argument(
+        "--rewind-to", type=int, metavar="ITERATION", help="Go back to the kept checkpoint of this iteration first."
+    )
+    changing.add_argument("--why", default="", help="The reason, for the run's page.")
 
 
 def _add_push(commands: Commands) -> None:
@@ -273,6 +286,14 @@ def _line(run: RunDetail) -> str:
     return f"{run.title}: {run.state}, iteration {run.iteration}{planned}{phase}"
 
 
+def _change(client: Client, args: argparse.Namespace) -> None:
+    change = client.change_settings(args.run, parse_changes(args.set), args.why, rewind_to=args.rewind_to)
+    wanted = [f"{name} = {value}" for name, value in change.changes.items()]
+    if change.rewind_to is not None:
+        wanted.insert(0, f"back to the checkpoint of iteration {change.rewind_to}")
+    print_answer(args, change, f"{args.run}: {', '.join(wanted)} before the next iteration")
+
+
 def _control(client: Client, args: argparse.Namespace) -> None:
     run = client.control(args.run, args.action)
     print_answer(args, run, _line(run))
@@ -296,17 +317,13 @@ def _push(client: Client, args: argparse.Namespace) -> None:
         title=args.title,
         visibility=args.visibility,
         skip_bad_lines=args.skip_bad_lines,
-        skip_bad_images=_complain if args.skip_bad_images else None,
-        report=_complain,
+        skip_bad_images=print_note if args.skip_bad_images else None,
+        report=print_note,
         progress=progress,
     )
     if sys.stderr.isatty():
         print(file=sys.stderr)
     print_answer(args, run, f"{_line(run)}; {run.journal.seq:,} events")
-
-
-def _complain(problem: str) -> None:
-    print(problem, file=sys.stderr)
 
 
 def _export(client: Client, args: argparse.Namespace) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Literal, Self, TypeVar
 from echoscope import models
 from echoscope.journal import JournalUploads
 from echoscope.launch_body import Priority, Visibility, requested, resource_fields
+from echoscope.questions import Questions
 from echoscope.studies import Studies
 from echoscope.teamwork import AlertRules, TrajectoryAnnotations
 from echoscope.transport import Transport
@@ -48,6 +49,7 @@ class Client(JournalUploads):
         self.studies = Studies(self.transport)
         self.annotations = TrajectoryAnnotations(self.transport)
         self.alerts = AlertRules(self.transport)
+        self.questions = Questions(self.transport, sleep)
         self._sleep = sleep
 
     def __enter__(self) -> Self:
@@ -186,6 +188,25 @@ class Client(JournalUploads):
         answer = self.transport.send("POST", f"/runs/{run}/control", body={"action": action})
         return models.RunDetail.model_validate(answer.json())
 
+    def change_settings(
+        self, run: str, changes: Mapping[str, float], why: str = "", *, rewind_to: int | None = None
+    ) -> models.SettingsChange:
+        """Change settings of a training run from its next iteration on, as in {"optimizer.policy_lr": 5e-5}.
+
+        With `rewind_to` the run goes back to the kept checkpoint of that iteration first; `changes` may then be empty.
+
+        Raises Conflict if the run cannot change its settings or rewind, Invalid for a setting, value or checkpoint that
+        is impossible.
+        """
+        body = {"changes": dict(changes), "why": why} | ({} if rewind_to is None else {"rewind_to": rewind_to})
+        answer = self.transport.send("POST", f"/runs/{run}/changes", body=body)
+        return models.SettingsChange.model_validate(answer.json())
+
+    def settings_changes(self, run: str) -> list[models.SettingsChange]:
+        """Return the changes of settings during training, the oldest first; `iteration` is None until the answer."""
+        items = self.transport.send("GET", f"/runs/{run}/changes").json()["items"]
+        return [models.SettingsChange.model_validate(item) for item in items]
+
     def delete(self, run: str) -> None:
         """Delete an ended run permanently."""
         self.transport.send("DELETE", f"/runs/{run}", query={"confirm": run})
@@ -277,6 +298,18 @@ class Client(JournalUploads):
     def trajectory(self, trajectory: str) -> models.TrajectoryDetail:
         """Return a trajectory with its turns."""
         return self._get(f"/trajectories/{trajectory}", models.TrajectoryDetail)
+
+    def tokens(self, trajectory: str) -> models.TrajectoryTokens:
+        """Return everything that the policy read and wrote, token by token; `message` says why it is missing."""
+        return self._get(f"/trajectories/{trajectory}/tokens", models.TrajectoryTokens)
+
+    def compute_tokens(self, trajectory: str) -> models.TokenState:
+        """Request that a worker computes tokens that were not recorded, from the nearest kept checkpoint.
+
+        Raises Conflict if they cannot be computed.
+        """
+        answer = self.transport.send("POST", f"/trajectories/{trajectory}/tokens")
+        return models.TokenState.model_validate(answer.json())
 
     def export_trajectory(self, trajectory: str, kind: TrajectoryExport, path: Path) -> Path:
         """Save a trajectory as a document, a transcript or an animation at `path`."""

@@ -19,6 +19,10 @@ __all__ = [
     "Answer",
     "Attempt",
     "AuditEntry",
+    "Branch",
+    "BranchTurn",
+    "Branches",
+    "Change",
     "Checkpoint",
     "Cluster",
     "ClusterNode",
@@ -36,6 +40,7 @@ __all__ = [
     "GeneralizationCell",
     "Gpu",
     "Group",
+    "Influences",
     "Journal",
     "LanguageModel",
     "LostAt",
@@ -51,12 +56,16 @@ __all__ = [
     "Preset",
     "PresetDetail",
     "Puzzle",
+    "Question",
+    "QuestionDetail",
     "Report",
     "ReportDetail",
     "Reported",
     "Run",
     "RunDetail",
+    "SettingsChange",
     "Share",
+    "SolvedShare",
     "Study",
     "StudyArm",
     "StudyControlled",
@@ -64,9 +73,15 @@ __all__ = [
     "StudyRun",
     "StudyVerdict",
     "Team",
+    "TokenSegment",
+    "TokenState",
     "Trajectory",
     "TrajectoryDetail",
+    "TrajectoryTokens",
+    "TurnInfluence",
+    "TurnValue",
     "UpdateProgress",
+    "Values",
     "Verdict",
     "Waiting",
     "Worker",
@@ -248,6 +263,28 @@ class RunDetail(Run):
     waiting: Waiting | None = None
     """Null unless it waits for a worker."""
     journal: Journal
+
+
+class SettingsChange(Answer):
+    """A change of settings while a run trains, or a rewind, as planned in its settings or requested."""
+
+    request: str
+    """Its identity in the journal; “planned@ITERATION” if planned."""
+    changes: dict[str, str]
+    """Dotted name of a setting → its new value."""
+    by: str
+    """Who requested it; empty: planned."""
+    why: str
+    iteration: int | None
+    """The first iteration with the new values; null: the trainer is asked."""
+    rewind_to: int | None
+    """The checkpoint to which the run goes back; null: it goes on."""
+    rewind_from: int | None
+    """Iterations that were finished before the rewind; null before it."""
+    refused: str
+    """Why the trainer changed nothing; empty: it did, or has not answered."""
+    time: datetime
+    """Time of the request, then of the trainer's answer."""
 
 
 class Group(Answer):
@@ -471,7 +508,7 @@ class Trajectory(Answer):
     """Evaluation suite; empty for training."""
     environment: str
     group: int
-    """0-based within iteration, split and suite."""
+    """0-based within iteration, split and suite; of a branch: of its question."""
     member: int
     """0-based within the group."""
     status: str
@@ -571,6 +608,223 @@ class TrajectoryDetail(Answer):
     """Of a failed attempt; null otherwise, and where the solver is silent."""
     recorded: bool = False
     """Of a run of another trainer: its responses have no format of Echoscope's."""
+    question: str | None = None
+    """Of a branch: slug of the question that it answers (docs/branching.md); null of others."""
+
+
+class Change(Answer):
+    """What is changed at a position before the policy plays on."""
+
+    state: str | None
+    """The message that the policy reads at the turn."""
+    thought: str | None
+    """Its thought, after which it writes the answer."""
+    answer: str | None
+    """Its answer, after the recorded or changed thought; it plays on at the next turn."""
+
+
+class SolvedShare(Answer):
+    """How many of some samples were solved, with Wilson's 95 % interval of the share."""
+
+    solved: int
+    samples: int
+    share: float
+    low: float
+    high: float
+
+
+class Branches(Answer):
+    """Result of playing on: the share solved of the branches whose environment did not fail."""
+
+    type: str
+    id: str
+    solved: SolvedShare
+    failed: int
+    """Branches whose environment failed."""
+
+
+class TurnValue(Answer):
+    """Share solved from the position before a turn."""
+
+    turn: int
+    solved: SolvedShare
+    fall: float
+    """Solved share at the turn minus the share at the next turn or at the outcome."""
+
+
+class Values(Answer):
+    """Result of the value by play."""
+
+    type: str
+    id: str
+    turns: list[TurnValue]
+    outcome: bool | None
+    """Whether the attempt was solved; null: it has no end."""
+    decisive: int | None
+    """Turn of the steepest fall; null: no turn lost anything."""
+
+
+class TurnInfluence(Answer):
+    """Next actions at a turn, by thought, and how far they are from those after its own thought. Distances are total
+    variation distances, from 0 (the same actions) to 1 (never the same).
+    """
+
+    turn: int
+    actions: dict[str, dict[str, int]]
+    """Thought → actions of the turn → samples."""
+    distances: dict[str, float]
+    """Thought → distance from the own thought."""
+    influence: float | None
+    """Larger distance of no thought and another one's; null: neither."""
+    follows_false_claims: float | None
+    """Distance of the thought with false claims; null: none."""
+    other: str | None
+    """The other attempt's thought."""
+    false: str | None
+    """The own thought with false claims."""
+    claims: int
+    """Claims about the state in its own thought."""
+    kept_claims: int
+    """Those that are still true in the thought with false claims."""
+
+
+class Influences(Answer):
+    """Result of the test of thoughts; means over the turns where they are known."""
+
+    type: str
+    id: str
+    turns: list[TurnInfluence]
+    influence: float | None
+    follows_false_claims: float | None
+
+
+class BranchTurn(Answer):
+    """A turn that a policy played on, in short; the whole turn is part of the branch's trajectory."""
+
+    turn: int
+    """0-based."""
+    thought: str
+    answer: str
+    actions: list[str]
+    """Names of its actions; of an illegal one, the text."""
+    problem: str | None
+    """Why its format is not valid; null: it is."""
+
+
+class Branch(Answer):
+    """A branch: a trajectory that begins with the recorded turns. All operations on one trajectory take its slug."""
+
+    number: int
+    """0-based."""
+    slug: str
+    url: str
+    """Its page, with the player."""
+    status: str
+    end: str
+    """Why it ended: terminated, turns, actions, truncated, interrupted; empty before."""
+    end_reason: str
+    """How it ended, as a code; empty before."""
+    total_reward: float | None
+    """With the recorded turns; null: none was recorded."""
+    turns: int
+    """With the recorded ones."""
+    new_turns: list[BranchTurn]
+    """From the position on; very long ones are left out."""
+    error: str
+
+
+class Question(Answer):
+    """A question to a policy about a recorded trajectory, and its answer once there is one."""
+
+    slug: str
+    url: str
+    """Page of the trajectory, at the turn."""
+    trajectory: str
+    """Slug."""
+    kind: str
+    turn: int | None
+    """Of `branch`: the position is before this turn's response, 0-based."""
+    samples: int
+    temperature: float | None
+    """null: as the trajectory was sampled."""
+    change: Change
+    fresh_luck: bool
+    weights_run: str | None
+    """Slug of the run of the weights; null: the trajectory's run, or you are outside its team."""
+    checkpoint: int | None
+    """Finished iterations of the wanted weights; null: as asked by default."""
+    author: str | None
+    """Username; null outside the team."""
+    state: str
+    message: str
+    """What it waits for, its progress, which weights answered, or why it failed."""
+    done: int
+    """Finished samples."""
+    total: int
+    """Planned samples."""
+    used_checkpoint: int | None
+    """Finished iterations of the weights that answer."""
+    encoded: bool | None
+    """Whether the dialogue's token ids come from its recorded text."""
+    result: Branches | Values | Influences | None
+    """Answer by kind; null until there is one."""
+    requested_at: datetime
+    answered_at: datetime | None
+
+
+class QuestionDetail(Question):
+    """A question with its branches."""
+
+    branches: list[Branch]
+    """Of `branch`, by number, also while they are played."""
+
+
+class TokenSegment(Answer):
+    """Adjacent tokens of one kind."""
+
+    kind: str
+    turn: int
+    """0-based."""
+    start: int
+    """Position of its first token, 0-based."""
+    tokens: int
+    sampled: bool
+    in_loss: bool
+    restarts: bool
+    """The policy read it as the beginning of another context."""
+
+
+class TokenState(Answer):
+    """Whether a trajectory has tokens, or a worker computes them from a checkpoint (docs/player.md)."""
+
+    state: str
+    message: str
+    """Why there are none, or what the worker does; of computed ones, what they are."""
+    computed_from: int | None
+    """Finished iterations of the weights with which they were computed; null: they were not computed."""
+    sampled_after: int
+    """Finished iterations of the weights that sampled the trajectory."""
+
+
+class TrajectoryTokens(TokenState):
+    """All tokens of a trajectory in reading order, in parallel lists; numbers are null where unknown."""
+
+    segments: list[TokenSegment]
+    texts: list[str]
+    ids: list[int]
+    logprobs: list[float | None] | None
+    """Sampler's log-probability, nats; if computed, of the weights above."""
+    entropies: list[float | None] | None
+    """Entropy of the same distribution, nats."""
+    differences: list[float | None] | None
+    """Trainer's minus sampler's log-probability, nats."""
+    ratios: list[float | None] | None
+    """Importance ratio in the last optimiser step."""
+    advantages: list[float | None] | None
+    clipped: list[int] | None
+    """Positions whose gradient a bound cut off; null: not known."""
+    retokenised: list[int] | None
+    """Positions at which the text has another token when it is encoded again; null if computed."""
 
 
 class Comment(Answer):

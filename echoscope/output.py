@@ -41,6 +41,11 @@ def print_answer(args: argparse.Namespace, answer: BaseModel, text: str) -> None
     print(answer.model_dump_json() if args.json else text, flush=True)
 
 
+def print_note(text: str) -> None:
+    """Print progress or a problem, apart from the responses."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def parse_changes(pairs: Sequence[str]) -> dict[str, Any]:
     """Parse settings in SECTION.FIELD=VALUE, with values as JSON or plain text. Raises EchoscopeError."""
     changes: dict[str, Any] = {}

@@ -224,10 +224,10 @@ def read_reward(record: Record) -> float | None:
     return read_number(record, name, record.fields[name]) if name else None
 
 
-def read_success(record: Record) -> bool | None:
+def stated_success(fields: Mapping[str, Any]) -> bool | None:
     """Return the first of the fields that say whether it succeeded; None if there is none."""
     for name in SUCCESS_FIELDS:
-        value = record.fields.get(name)
+        value = fields.get(name)
         if isinstance(value, str) and value.strip().lower() in ("true", "false"):
             return value.strip().lower() == "true"
         if isinstance(value, bool | int | float) and value in (0, 1):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from echoscope.importers.attempts import Attempt, read_iteration, read_number, read_reward, read_success
+from echoscope.importers.attempts import Attempt, read_iteration, read_number, read_reward, stated_success
 from echoscope.importers.records import Record, load_object, plain_name
 from echoscope.importers.verifiers_traces import VerifiersTrace, is_trace, read_traces
 from echoscope.recording.content_blocks import ConversationError
@@ -213,7 +213,7 @@ def _attempt(
         suite=named if split == "eval" else "",
         environment=named,
         reward=reward,
-        success=read_success(record),
+        success=stated_success(record.fields),
         terms=terms,
         tokens=tokens or int(read_number(record, "tokens", fields.get("tokens")) or 0),
         truncated=truncated or fields.get("truncated") is True,

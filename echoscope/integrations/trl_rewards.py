@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import time
 import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -24,8 +25,9 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from echoscope.integrations.metric_names import STANDARD_NAMES
 from echoscope.integrations.sampled_groups import Sample, record_evaluation, record_samples, sample_metrics
+from echoscope.integrations.token_pieces import TokenPieces
 from echoscope.integrations.transformers_trainer import EchoscopeCallback
-from echoscope.integrations.trl_tokens import METHOD, TokenPieces, send_tokens
+from echoscope.integrations.trl_tokens import METHOD, send_tokens
 from echoscope.recording.harmless import OnceWarnings, harmless
 from echoscope.recording.json_values import number_in
 from echoscope.recording.trajectory import Trajectory
@@ -43,6 +45,7 @@ class _SamplesCallback(EchoscopeCallback):
         evaluated: completions since the last evaluation.
         suite: name of the evaluation.
         end_tokens: ids that end a completion; empty if unknown.
+        times_phases: whether rollouts can be distinguished from updates, so that the phases of a step are recorded.
     """
 
     standard_names: ClassVar[Mapping[str, str]] = {
@@ -56,6 +59,8 @@ class _SamplesCallback(EchoscopeCallback):
         self.end_tokens: set[int] = set()
         self.sampled: list[Sample] = []
         self.evaluated: list[Sample] = []
+        self.times_phases = False
+        self._phase = ("", 0.0)
 
     @harmless
     def on_train_begin(
@@ -65,7 +70,23 @@ class _SamplesCallback(EchoscopeCallback):
         self.end_tokens = _end_tokens(kwargs.get("model"), kwargs.get("processing_class"))
 
     @harmless
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if self.times_phases:
+            self.switch_phase("update")
+
+    @harmless
+    def switch_phase(self, kind: str) -> None:
+        """End the present phase of the timeline and begin another one; "" begins none."""
+        (ended, began), self._phase = self._phase, (kind, time.monotonic())
+        if ended and self.run is not None:
+            self.run.end_phase(ended, began)
+
+    @harmless
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self.times_phases:
+            self.switch_phase("")
         sampled, self.sampled = self.sampled, []
         if self.run is not None:
             self.run.log(sample_metrics(sampled), iteration=state.global_step)
@@ -178,6 +199,8 @@ class EchoscopeRewards:
     def watch_tokens(self, trainer: Any) -> None:
         """Record also the tokens of prompts and completions, with the loss mask and the advantages of the trainer.
 
+        The time of a step is then recorded as well, divided into rollout and update.
+
         Call it once between the trainer's construction and `train()`. Log-probabilities are recorded where the trainer
         computes them: the sampler's with vLLM, its own with several updates for a generation.
         """
@@ -190,9 +213,14 @@ class EchoscopeRewards:
         @functools.wraps(prepare)
         def prepared(*args: Any, **kwargs: Any) -> Any:
             self._attempts = []
+            phase = "" if self.callback.evaluating else "rollout"
+            self.callback.switch_phase(phase)
             batch = prepare(*args, **kwargs)
+            self.callback.switch_phase(phase and "update")
             self._send(batch, pieces)
             return batch
+
+        self.callback.times_phases = True
 
         setattr(trainer, METHOD, prepared)
 

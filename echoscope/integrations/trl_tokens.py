@@ -5,25 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from echoscope.integrations.token_pieces import TokenPieces
 from echoscope.recording.trajectory import Trajectory
 
 METHOD = "_generate_and_score_completions"
 """Method of the trainers that returns the batch of the loss; not part of TRL's public interface."""
-
-
-class TokenPieces:
-    """Texts of single tokens of a tokenizer, each decoded once."""
-
-    def __init__(self, processing_class: Any) -> None:
-        self._tokenizer = getattr(processing_class, "tokenizer", processing_class)
-        self._pieces: dict[int, str] = {}
-
-    def texts(self, ids: Sequence[int]) -> list[str]:
-        """Return the text of each token; a token that ends inside a character has a replacement character."""
-        for token in ids:
-            if token not in self._pieces:
-                self._pieces[token] = str(self._tokenizer.decode([token]))
-        return [self._pieces[token] for token in ids]
 
 
 def send_tokens(

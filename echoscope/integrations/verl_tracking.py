@@ -1,4 +1,4 @@
-"""Logger for verl's `Tracking`: records metrics of every step and the end of the training.
+"""Logger for verl's `Tracking`: records metrics of every step, what was sampled in it, and the end of the training.
 
 Trainings in Ray processes, such as verl's, load it by the plugin (`verl_plugin`). In a single process:
 
@@ -7,17 +7,19 @@ from echoscope.integrations.verl_tracking import install
 
 install(Tracking, folder="runs/sft")  # before the trainer starts, with trainer.logger=["console","echoscope"]
 
-Samples come from the files of `trainer.rollout_data_dir`: python -m echoscope import DIR --format verl.
+`verl_watch` records attempts, tokens, what the update learnt from and the phases of a step.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import echoscope.recording.recorder as recorder
 from echoscope.integrations.metric_names import with_standard_names
+from echoscope.integrations.verl_watch import TrainerWatch, WatchLimits, watch_caller
 from echoscope.recording.harmless import harmless, warn
 from echoscope.recording.json_values import as_text
 from echoscope.recording.recorder import Recorder
@@ -32,28 +34,34 @@ class EchoscopeLogger:
     No failure in it reaches the trainer: it becomes a RuntimeWarning.
     """
 
-    def __init__(self, run: Recorder, planned: int = 0) -> None:
+    def __init__(self, run: Recorder, planned: int = 0, watch: TrainerWatch | None = None) -> None:
         """
         Args:
             planned: steps of the whole training; 0 if unknown.
+            watch: reads what the trainer samples and learns; None: only metrics are recorded.
         """
         self.run = run
         self.warnings = run.warnings
+        self._watch = watch
         self._planned, self._last = planned, 0
         self._finished = False
 
     @harmless
     def log(self, data: Mapping[str, Any], step: int) -> None:
-        """Record the numbers of a step, also under standard names if known; tables and texts are left out."""
+        """Record the numbers of a step, also under standard names if known; tables and texts are left out.
+
+        What the trainer sampled since the last step is recorded before.
+        """
         self._last = max(self._last, int(step))
-        self.run.log(with_standard_names(data), iteration=step)
+        sampled = (self._watch.record(int(step)) if self._watch else None) or {}
+        self.run.log({**sampled, **with_standard_names(data)}, iteration=step)
 
     @harmless
     def finish(self, exit_code: int = 0) -> None:
         """End the run, as failed unless the exit code is 0; a second call changes nothing."""
         if self._finished:
             return
-        self._finished = True
+        self._end()
         if exit_code == 0:
             self.run.finish()
         else:
@@ -70,22 +78,33 @@ class EchoscopeLogger:
         if 0 < self._planned <= self._last:
             self.finish()
             return
-        self._finished = True
+        self._end()
         planned = f" of {self._planned}" if self._planned else ""
         self.run.finish(
             reason="interrupted",
             message=f"The trainer ended after step {self._last}{planned} and did not report whether it had succeeded.",
         )
 
+    def _end(self) -> None:
+        self._finished = True
+        if self._watch:
+            self._watch.close()
+
 
 def install(
-    tracking: type, *, folder: str | Path | None = None, url: str | None = None, token: str | None = None
+    tracking: type,
+    *,
+    folder: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
+    limits: WatchLimits | None = None,
 ) -> None:
     """Teach verl's class Tracking the backend `echoscope`, in this process; a second call replaces the first.
 
     Args:
         tracking: verl.utils.tracking.Tracking.
         folder, url, token: as in echoscope.init.
+        limits: how many attempts are recorded.
     Raises:
         TypeError: the class has no list of supported backends; it is another version of verl.
     """
@@ -109,7 +128,8 @@ def install(
             run = recorder.init(
                 f"{project_name} · {experiment_name}", config=settings, folder=folder, url=url, token=token
             )
-            self.logger[BACKEND] = EchoscopeLogger(run, _planned_steps(settings))
+            watch = watch_caller(run, sys._getframe(1), limits or WatchLimits())
+            self.logger[BACKEND] = EchoscopeLogger(run, _planned_steps(settings), watch)
         except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
             why = f"{as_text(error)} ({type(error).__name__})"
             warn(f"Nothing of this training of verl is recorded: {why}. {ADVICE}")

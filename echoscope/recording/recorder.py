@@ -21,6 +21,7 @@ import math
 import platform
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -30,9 +31,12 @@ from echoscope.recording.harmless import OnceWarnings, harmless, harmless_or
 from echoscope.recording.journal_writer import JournalWriter
 from echoscope.recording.json_values import as_json, as_text, items_in, number_in
 from echoscope.recording.live_upload import LiveUpload
+from echoscope.recording.phase_spans import PhaseSpans
+from echoscope.recording.provenance import provenance
 from echoscope.recording.recorded_actions import board_record
 from echoscope.recording.settings_size import MAX_SETTINGS, shortened
 from echoscope.recording.splits import Split
+from echoscope.recording.system_watch import SystemWatch
 from echoscope.recording.task_seed import task_seed
 from echoscope.recording.trajectory import Trajectory
 from echoscope.transport import check_address
@@ -72,6 +76,7 @@ def init(
     tags: Sequence[str] = (),
     url: str | None = None,
     token: str | None = None,
+    machine: bool = True,
 ) -> Recorder:
     """Begin a run, or continue the one in `folder`.
 
@@ -85,6 +90,8 @@ def init(
             are superseded, all of them with 0. Omitted: the last iteration with metrics, with a warning if there is a
             run in the folder already.
         url, token: site to which the journal is sent while it grows; omitted: nothing is sent.
+        machine: record how the run was started (command line without values of secrets, commit, versions of libraries)
+            and, with the metrics of each iteration, use of processor, memory and GPUs.
 
     Nothing else in the recorder raises: a folder that cannot be written is a RuntimeWarning as well.
 
@@ -101,7 +108,10 @@ def init(
         check_address(url)
     run_folder = _path(folder) if folder is not None else Path("echoscope-runs") / uuid.uuid4().hex[:12]
     recorder = Recorder(JournalWriter(run_folder), environment)
-    recorder.begin(title, config, iterations, from_iteration, tags)
+    measured = machine is not False
+    recorder.begin(title, config, iterations, from_iteration, tags, recorder.started_with() if measured else {})
+    if measured:
+        recorder.watch_system()
     if url is not None and token is not None:
         recorder._send(url, token)
     return recorder
@@ -138,10 +148,12 @@ class Recorder:
         self._writer = writer
         self._environment = CallValues(writer.warnings, "init").short("environment", environment)
         self.upload: LiveUpload | None = None
+        self._system: SystemWatch | None = None
+        self._phases = PhaseSpans()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy, such as one in another process: it records, and only the original uploads."""
-        return self.__dict__ | {"upload": None}
+        return self.__dict__ | {"upload": None, "_system": None, "_phases": PhaseSpans()}
 
     @property
     def warnings(self) -> OnceWarnings:
@@ -165,15 +177,29 @@ class Recorder:
             self.finish(reason="error", message=f"{type(error).__name__}: {as_text(error)}")
 
     def begin(
-        self, title: Any, config: Any = None, iterations: Any = 0, from_iteration: Any = None, tags: Any = ()
+        self,
+        title: Any,
+        config: Any = None,
+        iterations: Any = 0,
+        from_iteration: Any = None,
+        tags: Any = (),
+        started_with: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the start of the run, or of another attempt at it; without it, nothing can be recorded."""
         try:
-            self._begin(title, config, iterations, from_iteration, tags)
+            self._begin(title, config, iterations, from_iteration, tags, started_with or {})
         except Exception as error:  # noqa: BLE001 - a journal without its first event cannot be read
             self._writer.give_up(error)
 
-    def _begin(self, title: Any, config: Any, iterations: Any, from_iteration: Any, tags: Any) -> None:
+    def _begin(
+        self,
+        title: Any,
+        config: Any,
+        iterations: Any,
+        from_iteration: Any,
+        tags: Any,
+        started_with: Mapping[str, Any],
+    ) -> None:
         values, writer = CallValues(self.warnings, "init"), self._writer
         given = values.whole("from_iteration", from_iteration, 0, MAX_ITERATION)
         start = writer.last_iteration if given is None else given
@@ -194,6 +220,8 @@ class Recorder:
         }
         if self._environment:
             settings["environment"] = {"name": self._environment}
+        if started_with:
+            settings["started_with"] = dict(started_with)
         writer.write(
             "run_started",
             attempt=writer.attempts + 1,
@@ -206,6 +234,40 @@ class Recorder:
             parameters=0,
             versions={"python": platform.python_version()},
         )
+
+    @harmless_or(lambda recorder, args, kwargs: {})
+    def started_with(self) -> dict[str, Any]:
+        """Return how the run was started; empty if that cannot be found out."""
+        return provenance()
+
+    @harmless
+    def watch_system(self) -> None:
+        """Record use of processor, memory and GPUs with the metrics of each iteration from now on."""
+        if self._system is None:
+            self._system = SystemWatch()
+
+    @contextmanager
+    def phase(self, kind: str) -> Iterator[None]:
+        """Record what the block is spent on, for the page about where the time went.
+
+        with run.phase("rollout"):
+            ...
+
+        The phases of an iteration are written by its first log(). Exceptions of the block pass through.
+
+        Args:
+            kind: rollout, update, evaluate, checkpoint, or any other word.
+        """
+        began = self._phases.begin()
+        try:
+            yield
+        finally:
+            self.end_phase(kind, began)
+
+    @harmless
+    def end_phase(self, kind: str, began: float) -> None:
+        """Record a phase that ends now and began at this time of `time.monotonic`, where `phase` has no block."""
+        self._phases.end(CallValues(self.warnings, "phase").short("kind", kind), began)
 
     def _fitting(self, settings: dict[str, Any], values: CallValues) -> dict[str, Any]:
         """Return the settings, cut with a warning where sites would not store them."""
@@ -250,9 +312,14 @@ class Recorder:
         known = {name: number for name, number in numbers.items() if number is not None and math.isfinite(number)}
         gaps = {name: number for name, number in numbers.items() if number is not None and not math.isfinite(number)}
         number = given.whole("iteration", iteration, 0, MAX_ITERATION)
+        if self._system is not None:
+            known = {**self._system.collect(), **known}
         for at in range(0, max(1, len(known)), MAX_METRICS):
             part = dict(itertools.islice(known.items(), at, at + MAX_METRICS))
             self._writer.write_metrics(part, number, {} if at else as_json(extra), {} if at else gaps)
+        if (lap := self._phases.take()) is not None:
+            done = self._writer.last_iteration if number is None else number
+            self._writer.write("timeline", iteration=done, part="iteration", **lap)
         for name, value in named.items():
             if name not in known:
                 self.warnings.once(f"metric {name}", _left_out(name, value, numbers[name]))
@@ -430,6 +497,8 @@ class Recorder:
                 summary=values.numbers("summary", summary),
             )
         finally:
+            if self._system is not None:
+                self._system.close()
             if self.upload is not None:
                 self.upload.finish(values.number("timeout", timeout) or 0.0)
 

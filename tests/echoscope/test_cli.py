@@ -61,6 +61,19 @@ def test_invalid_settings_are_reported_by_field_on_standard_error(shell: Any) ->
     assert shell("launch", "bandit-starpo_s-pocket", "--set", "iterations")[0] == 1
 
 
+def test_a_run_is_changed_and_rewound(shell: Any, run_on_site: Run) -> None:
+    slug = run_on_site.slug
+    Run.objects.update(imported=False, state="running", iteration=20)
+    run_on_site.checkpoints.create(iteration=10, path="checkpoints/000010", bytes=1, time=timezone.now())
+    rate = ("--set", "optimizer.policy_lr=5e-5")
+    assert shell("change", slug, *rate)[1] == f"{slug}: optimizer.policy_lr = 5e-05 before the next iteration\n"
+    status, out, _ = shell("change", slug, *rate, "--rewind-to", "10", "--why", "it collapsed")
+    back = "back to the checkpoint of iteration 10, optimizer.policy_lr = 5e-05 before the next iteration"
+    assert (status, out) == (0, f"{slug}: {back}\n")
+    status, _, err = shell("change", slug, "--rewind-to", "7")
+    assert (status, "No checkpoint of iteration 7 is kept (kept: 10)." in err) == (1, True)
+
+
 def test_archived_runs_are_listed_or_left_out(shell: Any, run_on_site: Run) -> None:
     assert shell("runs", "--archived")[1] == ""
     assert run_on_site.slug in shell("runs", "--no-archived")[1]

@@ -27,6 +27,7 @@ from echoscope.errors import (
     Unreachable,
 )
 from echoscope.journal import JournalUploads
+from echoscope.questions import Questions
 from echoscope.studies import Studies
 from echoscope.teamwork import AlertRules, TrajectoryAnnotations
 from tests.webapp.conftest import People
@@ -36,7 +37,7 @@ from webapp.api.root import api
 from webapp.runs.models import Run
 from webapp.services.addresses import free_port
 from webapp.teams.actions import do_change_team, do_create_token
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.models import TokenArrays, TokenComputation, Trajectory
 
 PRESET = "bandit-starpo_s-pocket"
 
@@ -125,6 +126,20 @@ def test_a_trajectory_is_shared_and_the_link_revoked(client: Client, run_on_site
     assert client.revoke(link.token).revoked_at is not None
 
 
+def test_tokens_are_read_and_missing_ones_requested(client: Client, run_on_site: Run) -> None:
+    play(run_on_site, 1)
+    found = Trajectory.objects.filter(run=run_on_site, group__kept=True)[0]
+    tokens = client.tokens(found.slug)
+    assert (tokens.state, len(tokens.ids)) == ("recorded", sum(segment.tokens for segment in tokens.segments))
+    TokenArrays.objects.all().delete()
+    assert client.compute_tokens(found.slug).state == "queued"
+    assert (client.tokens(found.slug).state, client.tokens(found.slug).ids) == ("queued", [])
+    Trajectory.objects.update(superseded=True)
+    TokenComputation.objects.all().delete()
+    with pytest.raises(Conflict, match="a later attempt of the run replaced this one"):
+        client.compute_tokens(found.slug)
+
+
 def test_environments_presets_and_workers_are_listed(client: Client, people_on_site: People) -> None:
     assert (client.me().username, client.me().teams[0].role) == ("ada", "admin")
     assert "Sokoban" in [environment.name for environment in client.environments()]
@@ -147,7 +162,7 @@ def test_the_audit_log_is_fetched_page_by_page(client: Client, people_on_site: P
 
 def test_the_client_has_a_method_for_every_operation() -> None:
     """Each path and method of the API occurs in the client's source."""
-    classes = (Client, JournalUploads, Studies, TrajectoryAnnotations, AlertRules)
+    classes = (Client, JournalUploads, Studies, TrajectoryAnnotations, AlertRules, Questions)
     source = "".join(map(inspect.getsource, classes))
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
     for path in document["paths"]:

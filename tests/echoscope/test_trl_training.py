@@ -87,6 +87,11 @@ def test_a_run_of_the_real_grpo_trainer_has_the_curves_of_the_live_page(tmp_path
         assert [segment.in_loss for segment in tokens.context.segments] == [False, True]
         assert tokens.advantages[0] == pytest.approx(float(batch["advantages"][row]), abs=1e-3)
         assert "<|im_start|>" in (tokens.context.text or "")
+    laps = {
+        lap.iteration: [kind for span in lap.tracks["trainer"] for kind in span.work if span.seconds > 0.01]
+        for lap in recorded["timeline"]
+    }
+    assert laps == {1: ["rollout", "update"], 2: ["rollout", "update"]}, "besides the moments before a rollout begins"
     records = [end.extra["record"]["room"] for end in recorded["trajectory_finished"]]
     assert set(records) <= set(range(8))
     assert len(records) == 32
