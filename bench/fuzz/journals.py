@@ -89,7 +89,8 @@ def visits(known: dict[str, Any], patterns: list[Pattern], document: dict[str, A
         slug = known["run"] if about_run else known["trajectory"]
         if slug is None or arguments & {"token", "iteration", "action"}:
             continue
-        base = {"slug": slug, "key": known["key"], "other": known["other"], "sha256": NO_IMAGE, "turn": 0}
+        base = dict.fromkeys(arguments, "0")  # views, questions and the like that do not exist
+        base |= {"slug": slug, "key": known["key"], "other": known["other"], "sha256": NO_IMAGE, "turn": 0}
         for kind in KINDS if "kind" in arguments else ("",):
             path = pattern.template % (base | {"kind": kind})
             requests.append(Request(pattern.name, "member", "GET", path))

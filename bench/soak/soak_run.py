@@ -158,7 +158,7 @@ def _begin(scene: Scene, deferred: list[tuple[str, int]], order: Iterator[tuple[
 def report_progress(scene: Scene, begun: int, kills: int) -> None:
     finished = sum(run.ended for run in scene.observer.runs.values())
     took = [closed.recovery for closed in scene.closed if closed.recovery is not None]
-    median = f", recovery {statistics.median(took):.1f} s (median)" if took else ""
+    median = f", recovery {statistics.median(took):.1f} s (median), {max(took):.1f} s (worst)" if took else ""
     print(
         f"{time.strftime('%H:%M:%S')}  {begun} of {kills} disturbances, {finished} runs ended, "
         f"{len(scene.faults)} faults{median}",
