@@ -51,7 +51,7 @@ MEANING = {
     NOT_RECORDED: "The site judges runs of other trainers from metrics with these names. Callbacks and loggers of the "
     "recorder write them where the trainer measures the quantity; a loop of your own passes them to run.log().",
     TOO_SHORT: "Each signal compares an iteration with those before it; the first ones need more than ten.",
-    "healthy": "No signal has been beyond its limit for long.",
+    "healthy": "No signal that shows a collapse has been beyond its limit for long.",
     "watch": "An early sign of a collapse, which the evidence names: the policy may be converging on one way to think "
     "and act, or an update may have broken its answers. The reward can still look good. Read some of the latest "
     "attempts: are the thoughts of a group still different?",
@@ -216,8 +216,15 @@ def message(snapshot: Mapping[str, Any], state: str) -> str:
             if other
             else "The first iterations will show whether thoughts and rewards stay different."
         )
-    judged = [sign.title.lower() for sign in SIGNALS if sign is not LEARNING and snapshot["evidence"].get(sign.key)]
-    return f"No sign of a collapse in {join_items(judged or ['the learning signal'])}."
+    evidence = snapshot["evidence"]
+    judged = [sign for sign in SIGNALS if sign is not LEARNING and evidence.get(sign.key)]
+    beyond = [sign for sign in judged if sign.crossed(*evidence[sign.key][-1][1:])]
+    calm = [sign.title.lower() for sign in judged if sign not in beyond]
+    sentence = f"No sign of a collapse in {join_items(calm or ['the learning signal'])}."
+    if not beyond:
+        return sentence
+    named = join_items([sign.title.lower() for sign in beyond])
+    return f"{sentence} Beyond its limit now, which is no alarm yet: {named}."
 
 
 def join_items(items: Sequence[str]) -> str:

@@ -23,7 +23,8 @@ from webapp.services.watchdog import Watchdog
 
 FIRST_DELAY = 0.2
 MAX_DELAY = 30.0
-STABLE_AFTER = 60.0
+STABLE_AFTER = 10.0
+"""Seconds of service after which an end is no longer part of a series, and the next restart waits for FIRST_DELAY."""
 READY_INTERVAL = 0.1
 """Seconds between two checks whether a restarted program is ready."""
 
@@ -43,12 +44,17 @@ Monitor = Callable[[dict[str, int]], None]
 
 @dataclass
 class SupervisedProcess:
-    """A supervised program with its process and failures. `kill_at` is the time at which it is killed if it hangs."""
+    """A supervised program with its process and the failures of a series.
+
+    Attributes:
+        ready_at: since when it has been serving.
+        kill_at: when it is killed if it hangs.
+    """
 
     program: Program
     process: subprocess.Popen[bytes]
-    started: float
     liveness: Liveness
+    ready_at: float
     failures: int = 0
     kill_at: float | None = None
     again_at: float | None = None
@@ -82,7 +88,7 @@ class ProcessSupervisor:
     def start(self, program: Program) -> SupervisedProcess:
         """Start a program without waiting until it is ready."""
         process, now = programs.spawn(program), time.monotonic()
-        member = SupervisedProcess(program, process, now, Liveness(process.pid, now))
+        member = SupervisedProcess(program, process, Liveness(process.pid, now), ready_at=now)
         self._watchdog.add(member.process.pid, program.stop_signal)
         self._members.append(member)
         return member
@@ -152,11 +158,9 @@ class ProcessSupervisor:
             self._on_exit(member, now)
         elif member.died_at is not None and member.program.ready():
             self._log(f"{member.program.name} is ready again after {now - member.died_at:.1f} s.")
-            member.died_at = None
+            member.died_at, member.ready_at = None, now
             self._outages[member.program.name].until = time.time()
         else:
-            if member.died_at is None and now - member.started > STABLE_AFTER:
-                member.failures = 0
             self._ask(member, now)
 
     def _ask(self, member: SupervisedProcess, now: float) -> None:
@@ -185,6 +189,8 @@ class ProcessSupervisor:
     def _on_exit(self, member: SupervisedProcess, now: float) -> None:
         programs.kill_group(member.process.pid)
         self._watchdog.remove(member.process.pid)
+        if member.died_at is None and now - member.ready_at > STABLE_AFTER:
+            member.failures = 0
         delay = min(FIRST_DELAY * 2**member.failures, MAX_DELAY)
         member.failures += 1
         member.again_at = now + delay
@@ -205,8 +211,7 @@ class ProcessSupervisor:
             return
         self._watchdog.add(member.process.pid, member.program.stop_signal)
         member.again_at = member.kill_at = None
-        member.started = time.monotonic()
-        member.liveness = Liveness(member.process.pid, member.started)
+        member.liveness = Liveness(member.process.pid, time.monotonic())
 
     def stop(self) -> None:
         """Stop the programs, foundations last, and wait for their orphans."""

@@ -24,7 +24,7 @@ const WORDS = {
 const ENDED = ["stopped", "finished", "failed", "cancelled"];
 const OUTCOME_METRICS = ["reward/mean", "success/rate"];
 const EARLY_METRICS = ["reward/in_group_std", "entropy/mean", "policy/grad_norm"];
-const PARTIAL_SIGNALS = ["reward", "success", "template", "format"];
+const PARTIAL_SIGNALS = ["reward", "success", "template", "format", "echo", "information", "claims"];
 const UNKNOWN = "The first iterations will show whether thoughts and rewards stay different.";
 const FEW = "There are too few iterations to compare yet.";
 const NO_SIGNAL = "The rewards within groups have not differed for a window of iterations: no group teaches anything.";
@@ -45,7 +45,7 @@ export function showEchoTrap(state, drawn) {
     for (const row of panel.querySelectorAll("[data-sign]")) showSign(/** @type {HTMLElement} */ (row), state);
   if (drawn.seq === undefined || SHOWN.every((part) => state[part] === drawn[part])) return;
   const level = levelOf(state);
-  setText(need(panel, "[data-trap-words]"), messageOf(state, level, titlesOf(panel)));
+  setText(need(panel, "[data-trap-words]"), messageOf(state, level, signsOf(panel)));
   if (level === panel.dataset.trap && state.alarms === drawn.alarms && state.rewinds === drawn.rewinds) return;
   if (level !== panel.dataset.trap)
     /** @type {HTMLDetailsElement} */ (need(panel, "[data-trap-more]")).open = opensAt(level);
@@ -73,10 +73,13 @@ function opensAt(level) {
 }
 
 /** Titles of the signals by key, as the page lists them. @param {Element} panel */
-function titlesOf(panel) {
+function signsOf(panel) {
   const rows = /** @type {HTMLElement[]} */ ([...panel.querySelectorAll(".signs [data-sign]")]);
   return Object.fromEntries(
-    rows.map((row) => [row.dataset.sign ?? "", row.querySelector(".sign-name")?.textContent ?? ""]),
+    rows.map((row) => {
+      const title = row.querySelector(".sign-name")?.textContent ?? "";
+      return [row.dataset.sign ?? "", { title, bad: row.dataset.bad ?? "" }];
+    }),
   );
 }
 
@@ -104,9 +107,9 @@ function recorded(curves, names) {
  * The evidence for the state in a sentence, as webapp/runs/echo_trap.py writes it.
  * @param {Judged} snapshot
  * @param {string} level
- * @param {Record<string, string>} titles of the signals, in order
+ * @param {Record<string, {title: string, bad: string}>} signs titles of the signals, in order, and their bad sides
  */
-export function messageOf({ alarm, evidence, curves, run }, level, titles) {
+export function messageOf({ alarm, evidence, curves, run }, level, signs) {
   if (level === "no_signal") return NO_SIGNAL;
   if (level === "too_short") return TOO_SHORT;
   if (level === "not_recorded") {
@@ -116,10 +119,16 @@ export function messageOf({ alarm, evidence, curves, run }, level, titles) {
   }
   if (alarm) return alarm.message;
   if (level === "unknown") return run.recorded ? FEW : UNKNOWN;
-  const judged = Object.keys(titles)
-    .filter((key) => key !== "learning" && evidence[key]?.length)
-    .map((key) => titles[key].toLowerCase());
-  return `No sign of a collapse in ${listed(judged.length ? judged : ["the learning signal"])}.`;
+  const judged = Object.keys(signs).filter((key) => key !== "learning" && evidence[key]?.length);
+  const isCrossed = (/** @type {string} */ key) => {
+    const [, value, limit] = evidence[key][evidence[key].length - 1];
+    return crossed(signs[key].bad, value, limit);
+  };
+  const named = (/** @type {string[]} */ keys) => keys.map((key) => signs[key].title.toLowerCase());
+  const beyond = named(judged.filter(isCrossed));
+  const calm = named(judged.filter((key) => !isCrossed(key)));
+  const sentence = `No sign of a collapse in ${listed(calm.length ? calm : ["the learning signal"])}.`;
+  return beyond.length ? `${sentence} Beyond its limit now, which is no alarm yet: ${listed(beyond)}.` : sentence;
 }
 
 /** A list in words, e.g. "a, b and c". @param {string[]} items */

@@ -176,8 +176,8 @@ def shown(
     }
     found = echo_trap.get_state(page)
     assert evaluate("live/echo_trap.js", "levelOf(data)", page) == found
-    data = {"page": page, "titles": {sign.key: sign.title for sign in SIGNALS}}
-    message = evaluate("live/echo_trap.js", "messageOf(data.page, levelOf(data.page), data.titles)", data)
+    data = {"page": page, "signs": {sign.key: {"title": sign.title, "bad": sign.bad} for sign in SIGNALS}}
+    message = evaluate("live/echo_trap.js", "messageOf(data.page, levelOf(data.page), data.signs)", data)
     assert message == echo_trap.message(page, found)
     return found
 

@@ -179,3 +179,39 @@ def test_a_short_silence_ends_nothing(site: Site) -> None:
         os.kill(pid, 0)
         assert site.pids[name] == pid
     assert site._queue.empty()
+
+
+SERIES = """
+import sys
+from pathlib import Path
+from webapp.services import process_supervisor
+from webapp.services.child_process import Program
+from webapp.services.liveness_checks import LivenessAnswer, Patience
+
+process_supervisor.STABLE_AFTER = 1.5
+group = process_supervisor.ProcessSupervisor(lambda line: print(line, flush=True), Patience())
+group.install_signal_handlers()
+for name, code in (("Steady", "import time; time.sleep(2.5)"), ("Broken", "")):
+    program = Program(
+        name, [sys.executable, "-S", "-c", code], Path(sys.argv[1]) / name, ready=lambda: True,
+        alive=lambda: LivenessAnswer.YES,
+    )
+    group.start(program)
+group.watch(lambda pids: None)
+group.stop()
+"""
+
+
+def test_only_ends_in_close_succession_delay_the_next_start(tmp_path: Path) -> None:
+    """A program that served before it ended starts again at once; only a program that cannot run waits longer."""
+    argv = [sys.executable, "-c", SERIES, str(tmp_path)]
+    delays: dict[str, list[float]] = {"Steady": [], "Broken": []}
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "restarting it in" in line:
+                delays[line.split()[0]].append(float(line.split()[-2]))
+            if len(delays["Steady"]) == 3:
+                process.terminate()
+    assert delays["Steady"] == [0.2, 0.2, 0.2]
+    assert delays["Broken"][:4] == [0.2, 0.4, 0.8, 1.6]
