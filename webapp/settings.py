@@ -81,6 +81,7 @@ INSTALLED_APPS = [
     "webapp.runs",
     "webapp.trajectories",
     "webapp.annotations",
+    "webapp.branching",
     "webapp.saved_views",
     "webapp.notifications",
     "webapp.reports",
@@ -254,6 +255,12 @@ ECHOSCOPE_BACKUP_DIR = os.environ.get("ECHOSCOPE_BACKUP_DIR", "")
 ECHOSCOPE_BACKUPS_KEPT = env.number("ECHOSCOPE_BACKUPS_KEPT", 7)
 ECHOSCOPE_UPLOAD_MB = float(os.environ.get("ECHOSCOPE_UPLOAD_MB") or "256")
 """Maximum size of a journal in one API request, after decompression."""
+
+# Cost of a run (webapp/runs/run_cost.py)
+ECHOSCOPE_PRICE_PER_GPU_HOUR = env.amount("ECHOSCOPE_PRICE_PER_GPU_HOUR")
+ECHOSCOPE_PRICE_PER_MACHINE_HOUR = env.amount("ECHOSCOPE_PRICE_PER_MACHINE_HOUR")
+"""Price of an hour without GPUs."""
+ECHOSCOPE_CURRENCY = env.variable("ECHOSCOPE_CURRENCY", "USD")[:8]
 
 # Quotas (webapp/core/quotas.py); 0 = no limit
 ECHOSCOPE_MAX_QUEUED_RUNS_PER_TEAM = env.number("ECHOSCOPE_MAX_QUEUED_RUNS_PER_TEAM", 200)

@@ -154,6 +154,7 @@
 /** @typedef {Alarm & {undone: boolean}} PastAlarm */
 /** @typedef {{cause: string, since: number, text: string}} Fault */
 /** @typedef {{number: number, from_iteration: number, to_iteration: number, changes: Record<string, string>}} Rewind */
+/** A change of settings that took effect; after a rewind by hand, the iterations that were finished before it. @typedef {{request: string, iteration: number, changes: Record<string, string>, rewind_from: number | null}} SettingsChange */
 /** @typedef {{level: "info"|"warning"|"error", message: string}} Notice */
 
 /**
@@ -172,6 +173,7 @@
  * @property {Fault[]} faults that are present
  * @property {PastAlarm[]} alarms
  * @property {Rewind[]} rewinds
+ * @property {SettingsChange[]} changes
  * @property {Record<string, Array<[number, number, number]>>} evidence sign → iteration, value, limit
  * @property {Trajectory|null} stage
  * @property {Notice[]} notices

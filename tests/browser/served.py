@@ -6,6 +6,7 @@ For tests that visit many pages once; interaction with a server is tested agains
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -53,7 +54,11 @@ def serve(context: BrowserContext, client: Client) -> None:
         path_and_query = f"{address.path}?{address.query}" if address.query else address.path
         try:
             htmx = {name: value for name, value in route.request.headers.items() if name in _FORWARDED}
-            response = client.get(path_and_query, HTTP_HOST="localhost", headers=htmx)
+            request = client.get
+            if route.request.method == "POST":
+                kind = route.request.headers.get("content-type", "application/octet-stream")
+                request = partial(client.post, data=route.request.post_data_buffer or b"", content_type=kind)
+            response = request(path_and_query, HTTP_HOST="localhost", headers=htmx)
             body = b"".join(response.streaming_content) if response.streaming else response.content
         finally:
             connection.close()  # the browser's callbacks have their own connection

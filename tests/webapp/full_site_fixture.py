@@ -15,6 +15,8 @@ from tests.webapp.conftest import People
 from tests.webapp.observed_images import observe
 from tests.webapp.page_requests import play
 from webapp.annotations.actions import do_comment, do_star, do_tag
+from webapp.branching.models import BranchQuestion
+from webapp.explorer.watching import do_watch
 from webapp.notifications.models import AlertAddress, Notification, Rule
 from webapp.notifications.rule_actions import do_create_rule, do_test_rule
 from webapp.reports.actions import do_create_report
@@ -123,6 +125,12 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "trajectory-tokens",
         "trajectory-token-page",
         "trajectory-reading",
+        "trajectory-token-computation",
+        "trajectory-tokens-compute",
+        "trajectory-tokens-cancel",
+        "branches",
+        "branch-ask",
+        "branch-delete",
         "trajectory-picture",
         "trajectory-image",
         "trajectory-export",
@@ -151,6 +159,10 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "token": link.token,
     }
     known["sha256"] = image.sha256
+    question = BranchQuestion.objects.create(
+        trajectory=trajectory, kind="branch", turn=0, samples=4, total=4, requested_by=people.owner, requested_at=now
+    )
+    known["question"] = question.slug
     of_team = (
         "team",
         "team-audit",
@@ -200,7 +212,8 @@ def create_full_site(people: People, run: Run) -> FullSite:
     known["? of compare"], known["? of compare-curves-data"] = f"runs={run.slug}", f"runs={run.slug}&names=reward/mean"
     known["? of oembed"] = f"url=http://testserver/s/{link.token}"
     view = do_save_view(people.owner, SavedView.List.TRAJECTORIES, "In corners", "reason=box_corner", people.team)
-    known["pk"] = view.pk
+    do_watch(view, 0.5)
+    known |= {"pk": view.pk, "ref": view.pk, "trajectory": trajectory.slug}
     for kind, data in (
         ("totp", {"secret": "JBSWY3DPEHPK3PXP"}),
         ("recovery_codes", {"seed": "1" * 40, "used_mask": 0}),

@@ -10,13 +10,16 @@ from copy import deepcopy
 import pytest
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
 from tests.webapp.addresses import ADDRESSES, patterns
 from tests.webapp.conftest import People
 from tests.webapp.full_site_fixture import FullSite, create_full_site
 from tests.webapp.pages.runs.test_launch_views import fields_of
-from webapp.runs.models import Run, StoredModel
+from webapp.branching.models import BranchQuestion
+from webapp.runs.models import Checkpoint, Run, StoredModel
 from webapp.teams.models import AuditEntry
+from webapp.trajectories.models import TokenArrays, TokenComputation
 
 ACCOUNT = "tests/webapp/teams/test_audit.py sends it as a person does"
 SHOWS = "changes nothing: it checks or shows what was entered"
@@ -36,7 +39,7 @@ NO_ENTRY = {
     **dict.fromkeys(("launch-check", "launch-yaml", "launch-exports", "report-preview", "study-check"), SHOWS),
     **dict.fromkeys(("api:openapi-json", "environment-play"), SHOWS),
     **dict.fromkeys(("save-view", "rename-view", "run-follow", "inbox-read", "inbox-settings"), PRIVATE),
-    **dict.fromkeys(("star", "tag", "untag", "comment", "comment-edit"), AUTHORED),
+    **dict.fromkeys(("star", "tag", "untag", "comment", "comment-edit", "label-attempt"), AUTHORED),
     **dict.fromkeys(("alert-test", "delivery-again"), DELIVERED),
     "csp-report": "is sent by browsers, about a page",
     "alert-address": "is decided by the owner of a mail address, who has no account; the address keeps it",
@@ -69,8 +72,19 @@ def prepare(name: str, site: FullSite, client: Client) -> dict[str, str]:
     """Bring the objects into the state in which the request can succeed. Returns its form."""
     if name in ("run-delete", "run-rebuild"):
         Run.objects.filter(pk=site.run.pk).update(state=Run.State.FINISHED)
+    if name == "run-rewind":
+        site.run.checkpoints.update_or_create(iteration=2, defaults={"bytes": 1, "time": timezone.now()})
+        Run.objects.filter(pk=site.run.pk).update(iteration=3)
     if name == "model-cancel":
         StoredModel.objects.update(state=StoredModel.State.QUEUED)
+    if name == "trajectory-tokens-compute":
+        TokenArrays.objects.all().delete()
+        Checkpoint.objects.get_or_create(run=site.run, iteration=1, defaults={"bytes": 0, "time": timezone.now()})
+    if name == "trajectory-tokens-cancel":
+        TokenComputation.objects.create(trajectory=site.trajectory, requested_at=timezone.now())
+    if name == "branch-ask":
+        BranchQuestion.objects.all().delete()  # the same question again is no change
+        Checkpoint.objects.get_or_create(run=site.run, iteration=1, defaults={"bytes": 0, "time": timezone.now()})
     if name == "report-restore":
         path = site.path("report-edit", frozenset({"slug"}))
         client.post(path, SENT["report-edit"])

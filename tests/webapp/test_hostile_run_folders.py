@@ -30,7 +30,7 @@ from trainer.journal.protocol import JOURNAL_FILE, LOG_FILE, checkpoint_path
 from webapp.ingest.rebuild import RebuildRefused, do_rebuild_ended, do_recover_cut_journal
 from webapp.ingest.tailer import JournalTailer
 from webapp.pages.runs.log_views import read_output
-from webapp.runs import object_storage, run_files, token_subscriptions
+from webapp.runs import object_storage, run_files, setting_changes, token_subscriptions
 from webapp.runs.actions import do_request
 from webapp.runs.inputs.run_models import RunModel
 from webapp.runs.models import Run
@@ -56,6 +56,7 @@ FILES = (
     protocol.CONFIG_FILE,
     protocol.LOG_FILE,
     protocol.WATCH_FILE,
+    protocol.CHANGES_FILE,
     f"{CHECKPOINT}/model.safetensors",
     f"{CHECKPOINT}/{protocol.CHECKPOINT_STATE}",
     f"{CHECKPOINT}/{protocol.LEARNER_STATE}",
@@ -170,6 +171,7 @@ def writers(run: Run) -> Programs:
     return {
         "trainer": train,
         "subscriptions": lambda: token_subscriptions.write(run.folder, ["a"]),
+        "changes of settings": lambda: setting_changes.deliver(files.inside, []),
         "recovery": lambda: do_recover_cut_journal(run).journal_error,
         "image": lambda: observation_images.store_image(run, IMAGE, b"image"),
         "retention": lambda: list(observation_images.delete_images(run, ())),
@@ -232,6 +234,8 @@ def test_plain_files_are_read_and_written_as_ever(prepared: Run, tmp_path: Path)
     assert (prepared.folder / LOG_FILE).read_text() == "the loss falls\noutput\n"
     written["subscriptions"]()
     assert json.loads((prepared.folder / protocol.WATCH_FILE).read_text()) == {"trajectories": ["a"]}
+    written["changes of settings"]()
+    assert json.loads((prepared.folder / protocol.CHANGES_FILE).read_text()) == {"requests": []}
     written["image"]()
     assert list(written["retention"]()) == [(DIGEST, 5)]  # type: ignore[call-overload]
     written["deletion"]()

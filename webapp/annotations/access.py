@@ -41,7 +41,8 @@ def readable_comments(user: User | AnonymousUser) -> QuerySet[Comment]:
     """Return comments of the user's teams on trajectories that the user may see, with author, group, run and team."""
     teams = Membership.objects.filter(user_id=user.pk or 0).values("team")
     visible = Comment.objects.filter(
-        trajectory__in=Trajectory.objects.visible_to(user).order_by().values("pk"), trajectory__run__team__in=teams
+        trajectory__in=Trajectory.with_branches.visible_to(user).order_by().values("pk"),
+        trajectory__run__team__in=teams,
     )
     return visible.select_related("author", "trajectory__group", "trajectory__run__team")
 

@@ -118,7 +118,7 @@ def do_delete_comment(comment: Comment, by: User | None = None) -> Removal | Non
 @receiver(restored, sender=Comment)
 def _show_again(rows: list[Comment], user: User, **kwargs: Any) -> None:
     for comment in rows:
-        if not Trajectory.objects.visible_to(user).filter(pk=comment.trajectory_id).exists():
+        if not Trajectory.with_branches.visible_to(user).filter(pk=comment.trajectory_id).exists():
             raise PermissionDenied(UNREADABLE)
         _count_change(comment.trajectory)
 
@@ -145,7 +145,7 @@ def _update_mentions(comment: Comment) -> None:
     readers = [
         user
         for user in people.values()
-        if Trajectory.objects.visible_to(user).filter(pk=comment.trajectory_id).exists()
+        if Trajectory.with_branches.visible_to(user).filter(pk=comment.trajectory_id).exists()
     ]
     comment.mentions.exclude(user__in=readers).delete()
     known = set(comment.mentions.values_list("user", flat=True))
@@ -154,7 +154,7 @@ def _update_mentions(comment: Comment) -> None:
 
 
 def _lock(trajectory: Trajectory) -> None:
-    Trajectory.objects.select_for_update().only("pk").get(pk=trajectory.pk)
+    Trajectory.with_branches.select_for_update().only("pk").get(pk=trajectory.pk)
 
 
 def _count_change(trajectory: Trajectory) -> None:

@@ -6,6 +6,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from webapp.annotations.markup import normal_tag
 from webapp.annotations.models import Comment, Star, Tagging
+from webapp.saved_views.models import Label
 
 
 def starred() -> Q:
@@ -24,6 +25,11 @@ def commented() -> Q:
     return Q(Exists(Comment.objects.filter(trajectory=OuterRef("pk"))))
 
 
+def labelled() -> Q:
+    """Return a condition on trajectories with a label of a saved view or scanner."""
+    return Q(Exists(Label.objects.filter(trajectory=OuterRef("pk"))))
+
+
 def is_annotated() -> Q:
-    """Return a condition on trajectories with a star, a tag or a comment."""
-    return starred() | tagged() | commented()
+    """Return a condition on trajectories with a star, a tag, a comment or a label."""
+    return starred() | tagged() | commented() | labelled()

@@ -72,7 +72,7 @@ class Caller:
 
     def trajectory(self, slug: str) -> Trajectory:
         """Return the trajectory of that slug if the caller may read it. Raises Problem 404."""
-        visible = Trajectory.objects.visible_to(self.user).select_related("group", "run__team")
+        visible = Trajectory.with_branches.visible_to(self.user).select_related("group", "run__team")
         return self.find(visible, slug, "trajectory", "run__team")
 
     def teams(self) -> list[Team]:

@@ -43,6 +43,7 @@ MODELS = {
     "RunOut": Model("Run", "RunAnswer"),
     "WaitingOut": Model("Waiting"),
     "RunDetail": Model("RunDetail", "RunOut"),
+    "SettingsChangeOut": Model("SettingsChange"),
     "GroupOut": Model("Group"),
     "MetricOut": Model("Metric"),
     "Bucket": Model("Point"),
@@ -63,6 +64,20 @@ MODELS = {
     "MarkOut": Model("Mark"),
     "VerdictOut": Model("Verdict"),
     "TrajectoryDetail": Model("TrajectoryDetail"),
+    "Change": Model("Change"),
+    "Share": Model("SolvedShare"),
+    "Branches": Model("Branches"),
+    "TurnValue": Model("TurnValue"),
+    "Values": Model("Values"),
+    "TurnInfluence": Model("TurnInfluence"),
+    "Influences": Model("Influences"),
+    "BranchTurn": Model("BranchTurn"),
+    "BranchOut": Model("Branch"),
+    "QuestionOut": Model("Question"),
+    "QuestionDetail": Model("QuestionDetail", "QuestionOut"),
+    "TokenSegment": Model("TokenSegment"),
+    "TokenState": Model("TokenState"),
+    "TrajectoryTokensOut": Model("TrajectoryTokens", "TokenState"),
     "CommentOut": Model("Comment"),
     "AnnotationsOut": Model("Annotations"),
     "ShareOut": Model("Share"),
@@ -110,6 +125,7 @@ DEFAULTS = {
     ("TrajectoryDetail", "marks"): "[]",
     ("TrajectoryDetail", "verdict"): "None",
     ("TrajectoryDetail", "recorded"): "False",
+    ("TrajectoryDetail", "question"): "None",
     ("WorkerOut", "device_class"): '""',
     ("WorkerOut", "gpus"): "[]",
     ("WorkerOut", "cluster"): "None",
@@ -175,5 +191,5 @@ def _docstring(text: str) -> list[str]:
     one_line = f'    """{text}"""'
     if len(one_line) <= WIDTH and "\n" not in text:
         return [one_line]
-    lines = textwrap.wrap(f'"""{text}', WIDTH - 4)
+    lines = textwrap.wrap('"""' + " ".join(text.split()), WIDTH - 4)
     return [f"    {line}" for line in [*lines, '"""']]

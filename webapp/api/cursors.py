@@ -28,16 +28,21 @@ def unpack(kind: str, text: str) -> list[Any]:
     return position
 
 
-def newest_first(rows: QuerySet[Row], kind: str, cursor: str | None, limit: int) -> tuple[list[Row], str | None]:
-    """Return a page of rows with `created_at` and `slug`, newest first, and the next page's cursor, if there is one.
+def newest_first(
+    rows: QuerySet[Row], kind: str, cursor: str | None, limit: int, time: str = "created_at"
+) -> tuple[list[Row], str | None]:
+    """Return a page of rows with `slug`, newest first, and the next page's cursor, if there is one.
 
     Raises Problem 422 for a cursor of another list.
+
+    Args:
+        time: column of their time.
     """
     if cursor:
         moment, slug = unpack(kind, cursor)
         created = datetime.fromisoformat(moment)
-        rows = rows.filter(Q(created_at__lt=created) | Q(created_at=created, slug__lt=slug))
-    found_rows = list(rows.order_by("-created_at", "-slug")[: limit + 1])
+        rows = rows.filter(Q((f"{time}__lt", created)) | Q((time, created), slug__lt=slug))
+    found_rows = list(rows.order_by(f"-{time}", "-slug")[: limit + 1])
     page: list[Any] = found_rows[:limit]
-    following = pack(kind, [page[-1].created_at.isoformat(), page[-1].slug]) if len(found_rows) > limit else None
+    following = pack(kind, [getattr(page[-1], time).isoformat(), page[-1].slug]) if len(found_rows) > limit else None
     return page, following

@@ -19,6 +19,7 @@ TITLES = {
     "runs": "Runs",
     "results": "Results of a run",
     "trajectories": "Trajectories",
+    "branches": "Play on from any position",
     "exports": "Exports",
     "annotations": "Annotations",
     "shares": "Share links",
@@ -33,6 +34,8 @@ BODIES = {
     "create_run": {"preset": "sokoban-starpo_s-pocket", "overrides": {"iterations": 20, "seed": 1}},
     "clone_run": {"overrides": {"seed": 2}},
     "control_run": {"action": "pause"},
+    "change_settings": {"changes": {"optimizer.policy_lr": 5e-5}, "why": "the curve is shaky"},
+    "ask_question": {"trajectory": "TRAJECTORY", "turn": 2, "samples": 16},
     "create_study": {"kind": "catalogue", "study": "figure-9", "scale": "pocket", "seeds": 3},
     "control_study": {"action": "pause"},
     "update_study": {"visibility": "link"},
@@ -46,6 +49,7 @@ BODIES = {
 PLACES = {"token": "TOKEN", "name": "NAME", "iteration": "ITERATION", "tag": "TAG"}
 SLUGS = {
     "alerts": "RULE",
+    "branches": "QUESTION",
     "comments": "COMMENT",
     "reports": "REPORT",
     "runs": "RUN",

@@ -16,6 +16,8 @@ from ninja.types import DictStrAny
 from webapp.api import errors
 from webapp.api.auth import Session, Token
 from webapp.api.routes import (
+    branches,
+    changes,
     comparison,
     environments,
     exports,
@@ -99,10 +101,12 @@ errors.install(api)
 for router in (
     journals.router,
     runs.router,
+    changes.router,
     groups.router,
     results.router,
     comparison.router,
     trajectories.router,
+    branches.router,
     exports.router,
     annotation_routes.router,
     shares.router,

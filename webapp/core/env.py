@@ -31,6 +31,18 @@ def number(name: str, default: int) -> int:
     return int(text)
 
 
+def amount(name: str) -> float:
+    """Return an amount of money from 0, by default 0. Raises ValueError."""
+    text = os.environ.get(name, "").strip() or "0"
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e9:
+        raise ValueError(f"{name} must be a number from 0, not {text!r}.")
+    return value
+
+
 def stop_seconds() -> float:
     """Return the seconds in which a stopped run may write its checkpoint before it is killed."""
     return float(variable("ECHOSCOPE_STOP_SECONDS") or "120")

@@ -14,7 +14,7 @@ from webapp.trajectories.models import Trajectory
 LIMIT = 200_000
 """Maximum count of trajectories; above it only "more than" is reported."""
 LIMIT_OF_TEXT = 5_000
-"""Maximum for full-text searches, which read the turns of each trajectory."""
+"""Maximum for searches in texts, which read the turns of each trajectory."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ WITH_REWARD = (*Trajectory.COUNTED, Trajectory.Status.UNKNOWN)
 
 def facts(run: Run, filters: Filters) -> ResultCounts:
     """Count the trajectories that match, in one statement that reads at most the limit, each row once."""
-    limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
+    limit = LIMIT_OF_TEXT if filters.reads_turns else LIMIT
     matching = filter_trajectories(run, filters).annotate(known_reward=known_reward())
     try:
         sql, params = matching.values_list("status", "known_reward")[: limit + 1].query.sql_with_params()

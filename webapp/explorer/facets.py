@@ -202,7 +202,7 @@ def _sums(run: Run, filters: Filters, low: float, step: float, by_environment: b
 
     Without `by_environment` the table of groups, which contains the environment, is not read.
     """
-    limit = LIMIT if filters.text is None else LIMIT_OF_TEXT
+    limit = LIMIT_OF_TEXT if filters.reads_turns else LIMIT
     matching = filter_trajectories(run, replace(filters, **_WITHOUT_FACETS)).annotate(
         of_claims=_case(CLAIM_CONDITIONS),
         of_environment=F("group__environment") if by_environment else Value(""),

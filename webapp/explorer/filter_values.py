@@ -9,6 +9,7 @@ from typing import Any
 
 from envs.claims.kinds import CLAIM_KINDS
 from trainer.metrics.training_use import TRAINING_USES
+from webapp.explorer import regular_expressions
 from webapp.trajectories.end_reasons import END_REASONS
 from webapp.trajectories.pagination import SORTS
 
@@ -95,6 +96,15 @@ def _search_text(text: str) -> str:
     return text
 
 
+def _pattern(text: str) -> str:
+    """Check a regular expression with PostgreSQL, which will search with it."""
+    if len(text) > MAX_TEXT_LENGTH or "\0" in text:
+        raise InvalidFilter(f"That is too long: at most {MAX_TEXT_LENGTH} characters.")
+    if problem := regular_expressions.problem(text):
+        raise InvalidFilter(f"“{_shortened(text)}” is no regular expression: {problem}.")
+    return text
+
+
 def _counted(things: str) -> Callable[[str], int]:
     def read(text: str) -> int:
         if number := _whole(text):
@@ -134,6 +144,12 @@ def _sort(text: str) -> str:
     )
 
 
+def _view(text: str) -> str:
+    if re.fullmatch(r"-?[a-z0-9][a-z0-9-]{0,59}", text):
+        return text
+    raise InvalidFilter(f"“{_shortened(text)}” is not a saved view or a scanner.")
+
+
 def _shortened(text: str) -> str:
     return text if len(text) <= 24 else text[:23] + "…"
 
@@ -169,9 +185,11 @@ READERS: dict[str, Callable[[str], Any]] = {
     "training_use": _choice(*TRAINING_USES),
     "alarm": _yes_or_no,
     "text": _search_text,
+    "pattern": _pattern,
     "starred": _yes_or_no,
     "tag": _name,
     "sort": _sort,
     "hide": _hidden,
+    "view": _view,
 }
 """Name of a filter → function that parses its value and raises InvalidFilter."""

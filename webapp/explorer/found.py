@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from django.db.models import Count, Q
-from django.http import QueryDict
 from django.urls import reverse
 
 from webapp.core.database import StatementTooSlow, statement_limit
 from webapp.explorer.counts import LIMIT, LIMIT_OF_TEXT
-from webapp.explorer.trajectory_filters import Filters, filter_trajectories
+from webapp.explorer.open_view import is_sample
+from webapp.explorer.trajectory_filters import Filters, filter_trajectories, read_query
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.pagination import SORTS, stands_last
 from webapp.trajectories.positions import position_query
@@ -45,10 +45,12 @@ class FoundPlace:
 
 
 def read_found(text: str | None, *, inside: bool) -> Filters | None:
-    """Return the filters in the address of a player opened from the explorer; None without any."""
+    """Return the filters in the address of a player opened from the explorer; None without any, or from a sample."""
     if not text or len(text) > MAX_FOUND_QUERY:
         return None
-    filters = Filters.parse(QueryDict(text))[0]
+    filters = read_query(text)
+    if is_sample(filters):
+        return None
     return filters if inside else filters.without_annotations()
 
 

@@ -20,6 +20,7 @@ from webapp.explorer.counts import ResultCounts
 from webapp.explorer.excerpts import Pieces, excerpt, search_patterns
 from webapp.explorer.found import found_query
 from webapp.explorer.trajectory_filters import DEFAULT_SORT, HIDEABLE, MARKS, OUTCOMES, Filters, search, submitted
+from webapp.saved_views.models import Label
 from webapp.trajectories.end_reasons import END_REASONS, LOST
 from webapp.trajectories.mistakes.values import GLYPHS
 from webapp.trajectories.models import MAX_SEARCHED_LENGTH, Trajectory, Turn
@@ -108,12 +109,23 @@ class TrajectoryRow:
     bar_length: float
     excerpt: Pieces
     board: SafeString | None
+    label: Label | None
+
+    @property
+    def answer(self) -> str:
+        """Answer of its label for the open view: yes, no or none."""
+        return "none" if self.label is None else "yes" if self.label.right else "no"
 
 
-def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
+def rows(
+    items: Sequence[Trajectory], filters: Filters, labels: Mapping[int, Label] | None = None
+) -> list[TrajectoryRow]:
     """Return the page's table rows from trajectories with their groups; two queries, for excerpts and boards.
 
     The addresses contain the filters, so that the player can continue within the results.
+
+    Args:
+        labels: labels for the open view by trajectory.
     """
     excerpts, matched = _matches(items, filters.text) if filters.text else (_thought_starts(items), {})
     largest = max((abs(item.total_reward) for item in items), default=0.0) or 1.0
@@ -134,6 +146,7 @@ def rows(items: Sequence[Trajectory], filters: Filters) -> list[TrajectoryRow]:
                 bar_length=abs(length),
                 excerpt=excerpts.get(item.pk, []),
                 board=boards[item.pk].board,
+                label=(labels or {}).get(item.pk),
             )
         )
     return result
@@ -184,18 +197,19 @@ class Column:
     query: str
 
 
-def columns(filters: Filters, noun: str, several_environments: bool) -> list[Column]:
+def columns(filters: Filters, noun: str, several_environments: bool, *, sorted: bool = True) -> list[Column]:
     """Return the column headings of the table. A second click reverses the order.
 
     Args:
         noun: name of an initial state in the run's environment, such as "puzzle".
         several_environments: True to show the environment of each attempt.
+        sorted: False for a random order.
     """
     result = []
     for name, title, kind in COLUMNS:
         if kind == "several" and not several_environments:
             continue
-        order = {name: "ascending", f"-{name}": "descending"}.get(filters.sort, "")
+        order = {name: "ascending", f"-{name}": "descending"}.get(filters.sort, "") if sorted else ""
         ascending = order == "descending" or (not order and name in ASCENDING_FIRST)
         sort = name if ascending else f"-{name}"
         query = filters.query(sort=None if sort == DEFAULT_SORT else sort)
@@ -283,6 +297,7 @@ _DESCRIBED: dict[str, Callable[[Any], str]] = {
     "mistake_turn": "first mistake at turn {}".format,
     "outcome": lambda outcome: OUTCOMES[outcome].removeprefix("Failed: ").lower(),
     "text": "contains {}".format,
+    "pattern": "matches {}".format,
     "group": lambda group: f"group {group + 1}",
     **{name: (name + " {}").format for name in ("iteration", "environment", "suite", "tag")},
 }

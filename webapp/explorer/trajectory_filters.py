@@ -14,6 +14,7 @@ from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 from django.http import QueryDict
 
 from webapp.annotations.queries import starred, tagged
+from webapp.explorer import regular_expressions
 from webapp.explorer.filter_values import CLAIMS, HIDEABLE, MARKS, OUTCOMES, READERS, InvalidFilter
 from webapp.runs.models import Alarm, Run
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet, Turn
@@ -30,12 +31,13 @@ __all__ = [
     "Filters",
     "filter_trajectories",
     "page",
+    "read_query",
 ]
 
 ALARMS = ("watch", "trapped")
 DEFAULT_SORT = "-iteration"
-SHOWN_ONLY = {"sort", "hide"}
-"""Names that change the appearance of a list, not its results."""
+SHOWN_ONLY = {"sort", "hide", "view"}
+"""Names that change the appearance of a list, not what the other filters find."""
 MULTIPLE = {"false_claim_kinds"}
 """Filters with several values, in one text or in repeated form fields."""
 
@@ -50,9 +52,10 @@ class Filters:
     which one was false, and `truth` the share of its claims that are true, in percent. `kept`: kept by the group
     filter. `training_use` is one of TRAINING_USES of trainer.metrics.training_use. `alarm`: in an iteration between a
     watch or trapped alarm and the next healthy state. `text` is PostgreSQL's websearch syntax over thought and answer
-    of a turn, or over the comment on the attempt: words, "a phrase", or, -without. `hide`: columns of the list that are
-    hidden, with spaces. `starred` and `tag` are annotations of the team: remove them for readers outside it
-    (`without_annotations`).
+    of a turn, or over the comment on the attempt: words, "a phrase", or, -without. `pattern` is a regular expression
+    that the response of a turn matches somewhere. `hide`: columns of the list that are hidden, with spaces. `view` is
+    the saved view or scanner whose labels are shown (open_view.py). `starred` and `tag` are annotations of the team:
+    remove them, and `view`, for readers outside it (`without_annotations`).
 
     `group` counts from 0. Query strings have it as `group_number`, from 1.
     """
@@ -87,10 +90,12 @@ class Filters:
     training_use: str | None = None
     alarm: bool | None = None
     text: str | None = None
+    pattern: str | None = None
     starred: bool | None = None
     tag: str | None = None
     sort: str = DEFAULT_SORT
     hide: str = ""
+    view: str = ""
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> tuple[Filters, dict[str, str]]:
@@ -118,21 +123,31 @@ class Filters:
         return cls(**values), errors
 
     def without_annotations(self) -> Filters:
-        """Return the same filters without stars and tags, which are hidden from readers outside the team."""
-        return replace(self, starred=None, tag=None)
+        """Return the same filters without stars, tags and labels, which are hidden from readers outside the team."""
+        return replace(self, starred=None, tag=None, view="")
 
     def active(self) -> dict[str, Any]:
         """Active filters by name, without the order and hidden columns."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in SHOWN_ONLY}
         return {name: value for name, value in values.items() if value is not None}
 
+    @property
+    def reads_turns(self) -> bool:
+        """True if the filters read the turns of each trajectory, so that only few results are counted."""
+        return self.text is not None or self.pattern is not None
+
     def query(self, **changes: Any) -> str:
         """Return the shortest equivalent query string, with some values changed (None removes one)."""
         values = self.active() | ({"sort": self.sort} if self.sort != DEFAULT_SORT else {})
-        values |= ({"hide": self.hide} if self.hide else {}) | changes
+        values |= {name: value for name in ("hide", "view") if (value := getattr(self, name))} | changes
         if (group := values.pop("group", None)) is not None:
             values["group_number"] = group + 1
         return urlencode({name: _query_value(value) for name, value in values.items() if value is not None})
+
+
+def read_query(query: str) -> Filters:
+    """Return the filters of a stored query string, without what is no longer valid."""
+    return Filters.parse(QueryDict(query))[0]
 
 
 def submitted(data: Mapping[str, Any], name: str) -> str:
@@ -213,6 +228,12 @@ def _text(text: str) -> Q:
     return Q(Exists(Turn.objects.filter(trajectory=OuterRef("pk"), words=query))) | Q(pk__in=commented.values("pk"))
 
 
+def _pattern(pattern: str) -> Q:
+    """Return a condition that the response of a turn matches a regular expression."""
+    wanted = {"event__response__regex": regular_expressions.as_postgres(pattern)}
+    return Q(Exists(Turn.objects.filter(trajectory=OuterRef("pk"), **wanted)))
+
+
 def known_reward() -> Case:
     """Return an expression for the total reward of a trajectory, NULL if none was recorded."""
     return Case(When(rewarded=True, then=F("total_reward")), output_field=FloatField())
@@ -266,6 +287,7 @@ _CONDITIONS: dict[str, Callable[[Any], Q]] = {
     "format": lambda format: Q(format_error=format == "broken"),
     "claims": CLAIM_CONDITIONS.__getitem__,
     "text": _text,
+    "pattern": _pattern,
     "starred": lambda wanted: starred() if wanted else ~starred(),
     "tag": tagged,
 }

@@ -109,6 +109,8 @@ def _line(event: journal.AnyEvent, noun: str, when: Callable[[int], str]) -> tup
             return "warning", (
                 f"Rewind {event.number}: back from iteration {event.from_iteration} to {event.to_iteration}."
             )
+        case journal.SettingsChanged():
+            return _changed(event)
         case journal.Notice():
             return event.level, event.message
         case journal.RunFinished():
@@ -116,6 +118,18 @@ def _line(event: journal.AnyEvent, noun: str, when: Callable[[int], str]) -> tup
                 event.reason
             ], event.message or f"Ended after iteration {event.iteration}: {event.reason}."
     return None
+
+
+def _changed(event: journal.SettingsChanged) -> tuple[str, str]:
+    wanted = [f"{name} = {value}" for name, value in event.changes.items()]
+    if event.rewind_to is not None:
+        wanted = [f"a rewind to iteration {event.rewind_to}", *wanted]
+    listed = ", ".join(wanted)
+    asked = f"{event.by} requested {listed}" if event.by else f"Requested: {listed}" if event.request else listed
+    reason = f" ({event.why})" if event.why else ""
+    if event.refused:
+        return "warning", f"{asked}{reason}, which was refused: {event.refused}."
+    return "info", f"{asked}{reason}, from iteration {event.iteration} on."
 
 
 def _start(event: journal.RunStarted, when: Callable[[int], str]) -> str:

@@ -55,7 +55,7 @@ def do_judge_waiting() -> int:
 
 def waiting(runs: Iterable[Run] | None = None) -> QuerySet[Trajectory]:
     """Return ended attempts that have not been judged, of these runs or of all."""
-    attempts = Trajectory.objects.filter(worst_mark__isnull=True, finished_seq__isnull=False)
+    attempts = Trajectory.with_branches.filter(worst_mark__isnull=True, finished_seq__isnull=False)
     return attempts if runs is None else attempts.filter(run__in=runs)
 
 
@@ -128,7 +128,9 @@ def _stored(mark: Mark) -> dict[str, Any]:
 def _store(attempt: Trajectory, judged: Judged) -> None:
     """Store the marks unless the attempt was read again meanwhile, as by a rebuild; then it is judged again."""
     with transaction.atomic():
-        same = Trajectory.objects.filter(pk=attempt.pk, finished_seq=attempt.finished_seq, worst_mark__isnull=True)
+        same = Trajectory.with_branches.filter(
+            pk=attempt.pk, finished_seq=attempt.finished_seq, worst_mark__isnull=True
+        )
         changed = same.update(
             worst_mark=judged.worst, first_mistake_turn=judged.first_mistake_turn, commentary=judged.commentary
         )

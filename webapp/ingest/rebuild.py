@@ -17,7 +17,7 @@ from webapp.annotations.queries import is_annotated
 from webapp.ingest import echo_trap_detector, writer
 from webapp.ingest.imports import do_settle_end
 from webapp.ingest.tailer import JournalTailer
-from webapp.runs import object_storage, run_files
+from webapp.runs import object_storage, run_files, setting_changes
 from webapp.runs.actions import notify_on_commit
 from webapp.runs.models import GeneralizationMatrix, Run
 from webapp.runs.untrusted_folder import UntrustedFolder
@@ -142,9 +142,19 @@ def _clear(run: Run) -> None:
     Trajectories and groups are kept, superseded, until the journal has been read again: those announced again keep
     their permalinks, shares and annotations. `_drop_unannounced` then deletes the others.
     """
-    for rows in (run.metrics, run.alarms, run.rewinds, run.notices, run.checkpoints, run.evaluations, run.batches):
+    for rows in (
+        run.metrics,
+        run.alarms,
+        run.rewinds,
+        run.notices,
+        run.checkpoints,
+        run.evaluations,
+        run.batches,
+        run.timeline,
+    ):
         rows.all().delete()
     run.log_lines.all().delete()
+    setting_changes.forget_answers(run)
     GeneralizationMatrix.objects.filter(run=run).delete()
     echo_trap_detector.forget(run)
     unprotected = run.trajectories.exclude(pk__in=_shared()).exclude(is_annotated())

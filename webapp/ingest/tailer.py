@@ -25,7 +25,7 @@ from webapp.ingest.echo_trap_detector import JudgedBatch, do_judge_iterations
 from webapp.ingest.event_frames import frame_text
 from webapp.ingest.lines import JournalLine, leave_out, read_line
 from webapp.runs.actions import notify_on_commit
-from webapp.runs.models import EventBatch, Run
+from webapp.runs.models import Checkpoint, EventBatch, Run
 from webapp.runs.untrusted_folder import UntrustedFolder
 
 logger = logging.getLogger(__name__)
@@ -160,17 +160,29 @@ class JournalTailer:
         self._verified = identity
 
     def _is_of_this_run(self, file: BinaryIO) -> bool:
-        """Return True if the file begins as the journal read before: its first attempt started at the same moment."""
+        """Return True if the file begins as the journal read before: its first attempt started at the same moment.
+
+        A file that was cut before that holds nothing that was trained. Its lines must equal the ones that were read.
+        """
         file.seek(0)
-        lines = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
-        for number, line in enumerate(lines, 1):
+        begun: list[bytes] = []
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+            if not line.endswith(b"\n"):
+                break
             try:
                 event = parse_line(line, number)
             except JournalError:
                 return False
             if isinstance(event, RunStarted):
                 return writer.moment(event.time) == self._started_at
-        return False
+            begun.append(line)
+        return not Checkpoint.objects.filter(run=self.run_id).exists() and self._was_read(begun)
+
+    def _was_read(self, lines: list[bytes]) -> bool:
+        """Return True if the stored events begin with these lines; False if the frames have been pruned."""
+        frames = EventBatch.objects.filter(run=self.run_id, first_seq__lte=len(lines)).order_by("first_seq")
+        stored = [event for text in frames.values_list("frame", flat=True) for event in json.loads(text)["events"]]
+        return [json.loads(line) for line in lines] == stored[: len(lines)]
 
     def _record_mismatch(self, message: str) -> None:
         with transaction.atomic():

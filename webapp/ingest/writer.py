@@ -20,9 +20,10 @@ from webapp.ingest import log_text
 from webapp.ingest.lines import JournalLine, leave_out
 from webapp.ingest.turn_totals import turn_totals
 from webapp.notifications.run_events import record_alarms, record_evaluation, record_faults
+from webapp.runs import setting_changes
 from webapp.runs.echo_trap import record_rewind
 from webapp.runs.generalization import record_matrix
-from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Run
+from webapp.runs.models import Alarm, Checkpoint, Evaluation, MetricPoint, Run, TimelinePart
 from webapp.trajectories.end_reasons import end_columns
 from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory, Turn
 
@@ -84,7 +85,7 @@ def validate(run: Run, lines: list[JournalLine], *, skip_bad_lines: bool) -> tup
         {}
         if attempt != run.attempt
         else {
-            key: turns if finished is None else _ENDED if arrays is None else _TOKENS_WRITTEN
+            key: state_of(turns, finished, arrays)
             for key, turns, finished, arrays in Trajectory.objects.current()
             .filter(run=run, attempt=attempt, key__in=keys)
             .values_list("key", "turn_count", "finished_seq", "token_arrays")
@@ -92,7 +93,7 @@ def validate(run: Run, lines: list[JournalLine], *, skip_bad_lines: bool) -> tup
     )
     accepted: list[JournalLine] = []
     for line in lines:
-        if problem := _inconsistency(line.event, states):
+        if problem := inconsistency(line.event, states):
             problem = f"line {line.event.seq} {problem}"
             if not skip_bad_lines:
                 return accepted, problem
@@ -104,7 +105,14 @@ def validate(run: Run, lines: list[JournalLine], *, skip_bad_lines: bool) -> tup
 _ENDED, _TOKENS_WRITTEN = -1, -2  # end states in place of a number of turns: ended; ended and its tokens written
 
 
-def _inconsistency(event: journal.AnyEvent, states: dict[str, int]) -> str:
+def state_of(turns: int, finished_seq: int | None, token_arrays: int | None) -> int:
+    """Return the state of an attempt for `inconsistency` from its columns."""
+    if finished_seq is None:
+        return turns
+    return _ENDED if token_arrays is None else _TOKENS_WRITTEN
+
+
+def inconsistency(event: journal.AnyEvent, states: dict[str, int]) -> str:
     """Explain why the event contradicts earlier ones, or return "". Updates `states`, the turns or end state by id."""
     match event:
         case journal.GroupStarted():
@@ -153,12 +161,13 @@ def write(run: Run, lines: Sequence[JournalLine]) -> dict[int, list[str]]:
     if started and not run.environment:  # another trainer's run, whose settings do not name it
         run.environment = started[0].environment[:100]
     slugs = _groups(run, started)
-    _play(run, lines)
-    _tokens(run, [event for event in events if isinstance(event, journal.TrajectoryTokens)])
+    write_played(run, lines)
+    write_tokens(run, [event for event in events if isinstance(event, journal.TrajectoryTokens)])
     _score(run, [event for event in events if isinstance(event, journal.GroupsScored)])
     _use(run, [event for event in events if isinstance(event, journal.AttemptsUsed)])
     _metrics(run, [event for event in events if isinstance(event, journal.Metrics)])
     _alarms(run, [event for event in events if isinstance(event, journal.Alarm)])
+    _timeline(run, [event for event in events if isinstance(event, journal.IterationTimeline)])
     log_text.store(run, events)
     for event in events:
         _update_run(run, event)
@@ -190,6 +199,7 @@ def _supersede(run: Run, event: journal.RunStarted) -> None:
     later.delete()
     Alarm.objects.filter(run=run, iteration__gt=iteration, undone=False).delete()
     Checkpoint.objects.filter(run=run, iteration__gt=iteration).delete()
+    TimelinePart.objects.filter(run=run, part="iteration", iteration__gt=iteration).update(repeated=True)
     Evaluation.objects.filter(run=run, iteration__gt=evaluated).exclude(suite__in=kept).delete()
     evaluations = Q(split="eval", iteration__gt=evaluated) & ~Q(suite__in=kept)
     repeated = Group.objects.filter(Q(split="train", iteration__gt=iteration) | evaluations, run=run)
@@ -268,7 +278,7 @@ def _left_by_a_rebuild(run: Run, keys: Sequence[str]) -> dict[str, str]:
     return dict(left.values_list("key", "slug"))
 
 
-def _play(run: Run, lines: Sequence[JournalLine]) -> None:
+def write_played(run: Run, lines: Sequence[JournalLine]) -> None:
     """Store turns and ends of trajectories in three statements; the database parses the journal's lines itself."""
     turns = [line.event for line in lines if isinstance(line.event, journal.Turn)]
     ends = [line.event for line in lines if isinstance(line.event, journal.TrajectoryFinished)]
@@ -323,12 +333,13 @@ _UPDATE_ENDED = """
 """
 
 
-def _tokens(run: Run, events: Sequence[journal.TrajectoryTokens]) -> None:
+def write_tokens(run: Run, events: Sequence[journal.TrajectoryTokens]) -> None:
     if not events:
         return
     keys = [event.trajectory for event in events]
-    trajectories = Trajectory.objects.filter(run=run, attempt=run.attempt, key__in=keys)
+    trajectories = Trajectory.with_branches.filter(run=run, attempt=run.attempt, key__in=keys)
     ids = dict(trajectories.values_list("key", "pk"))
+    TokenArrays.objects.filter(trajectory__in=ids.values(), computed_from__isnull=False).delete()
     TokenArrays.objects.bulk_create(
         TokenArrays(trajectory_id=ids[event.trajectory], data=token_arrays.compressed(event.data)) for event in events
     )
@@ -390,6 +401,24 @@ _INSERT_POINTS = """
 """
 
 
+def _timeline(run: Run, events: Sequence[journal.IterationTimeline]) -> None:
+    TimelinePart.objects.bulk_create(
+        [
+            TimelinePart(
+                run=run,
+                attempt=run.attempt,
+                iteration=event.iteration,
+                part=event.part,
+                began=moment(event.began),
+                seconds=event.seconds,
+                tracks=event.model_dump(include={"tracks"})["tracks"],
+            )
+            for event in events
+        ],
+        ignore_conflicts=True,
+    )
+
+
 def _alarms(run: Run, events: Sequence[journal.Alarm]) -> None:
     alarms = [
         Alarm(
@@ -406,14 +435,30 @@ def _alarms(run: Run, events: Sequence[journal.Alarm]) -> None:
     record_alarms(Alarm.objects.bulk_create(alarms))
 
 
+def _set_phase(run: Run, event: journal.Phase) -> None:
+    run.phase, run.phase_iteration = event.phase, event.iteration
+    run.phase_done, run.phase_total, run.phase_unit = event.done, event.total, event.unit
+    run.tokens_per_second, run.eta_seconds = event.tokens_per_second, event.eta_seconds
+    run.eta_low_seconds, run.eta_high_seconds = event.eta_low_seconds, event.eta_high_seconds
+    run.phase_progress = event.model_dump(include={"share", "iteration_shares", "update"}, exclude_none=True)
+
+
+def _update_checkpoints(run: Run, event: journal.CheckpointSaved | journal.CheckpointRemoved) -> None:
+    """Record that a checkpoint was saved or removed, unless the run's files are elsewhere."""
+    if isinstance(event, journal.CheckpointRemoved):
+        Checkpoint.objects.filter(run=run, iteration=event.iteration).delete()
+    elif not run.imported:
+        Checkpoint.objects.update_or_create(
+            run=run,
+            iteration=event.iteration,
+            defaults={"path": event.path, "bytes": event.bytes, "time": moment(event.time)},
+        )
+
+
 def _update_run(run: Run, event: journal.AnyEvent) -> None:
     match event:
         case journal.Phase():
-            run.phase, run.phase_iteration = event.phase, event.iteration
-            run.phase_done, run.phase_total, run.phase_unit = event.done, event.total, event.unit
-            run.tokens_per_second, run.eta_seconds = event.tokens_per_second, event.eta_seconds
-            run.eta_low_seconds, run.eta_high_seconds = event.eta_low_seconds, event.eta_high_seconds
-            run.phase_progress = event.model_dump(include={"share", "iteration_shares", "update"}, exclude_none=True)
+            _set_phase(run, event)
         case journal.Metrics():
             run.iteration = max(run.iteration, event.iteration)
         case journal.Evaluation():
@@ -429,14 +474,10 @@ def _update_run(run: Run, event: journal.AnyEvent) -> None:
             run.faults = [fault.model_dump() for fault in event.present]
         case journal.Rewound():
             record_rewind(run, event)
-        case journal.CheckpointSaved() if not run.imported:  # the files of an imported run are elsewhere
-            Checkpoint.objects.update_or_create(
-                run=run,
-                iteration=event.iteration,
-                defaults={"path": event.path, "bytes": event.bytes, "time": moment(event.time)},
-            )
-        case journal.CheckpointRemoved():
-            Checkpoint.objects.filter(run=run, iteration=event.iteration).delete()
+        case journal.SettingsChanged():
+            setting_changes.record_change(run, event)
+        case journal.CheckpointSaved() | journal.CheckpointRemoved():
+            _update_checkpoints(run, event)
         case journal.RunFinished():
             run.iteration = max(run.iteration, event.iteration)
             run.end_reason, run.end_message, run.summary = event.reason, event.message, event.summary

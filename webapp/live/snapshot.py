@@ -19,6 +19,7 @@ Keep both in step: `snapshot + events = the snapshot reloaded`. The shape:
     faults                     the present ones, as in the journal's newest faults event
     alarms                     the 12 newest changes of state, oldest first: state message iteration undone (rewound)
     rewinds                    the 6 newest, oldest first: number from_iteration to_iteration changes
+    changes                    of settings that took effect, the 50 last: request iteration changes rewind_from
     evidence                   {signal: [[iteration, value, limit], …]} of the newest 120 iterations
                                (trap_signals.py); of another trainer's run the newest 120 of each signal
     stage                      the trajectory played last: id slug group member board hint turns success end
@@ -37,7 +38,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Count
 
-from webapp.runs import curves, echo_trap
+from webapp.runs import curves, echo_trap, setting_changes
 from webapp.runs.models import Run
 from webapp.trajectories.models import Group, Trajectory
 from webapp.trajectories.serialize import trajectory_data
@@ -52,6 +53,7 @@ CURVES = (
     "sft/heldout_loss",
 )
 NOTICES = 20
+CHANGES = 50
 
 
 @contextmanager
@@ -123,6 +125,7 @@ _NOT_DRAWN: dict[str, Any] = {
     "evaluations": [],
     "alarms": [],
     "rewinds": [],
+    "changes": [],
     "evidence": {},
     "stage": None,
     "notices": [],
@@ -143,6 +146,7 @@ def snapshot(run: Run, *, inside: bool = True) -> dict[str, Any]:
                 )
             ),
             **echo_trap.history(run),
+            "changes": setting_changes.marks(run)[-CHANGES:],
             "evidence": echo_trap.evidence(run),
             "stage": _stage(run),
             "notices": _notices(run) if inside else [],

@@ -18,6 +18,7 @@ NOTIFIED = {
     Rule.Event.WATCH,
     Rule.Event.TRAPPED,
     Rule.Event.SICK,
+    Rule.Event.SHARE,
     Rule.Event.FAILED,
     Rule.Event.FINISHED,
     RunEvent.SOLVED,

@@ -111,6 +111,10 @@ def _entry(event: RunEvent, user: int) -> Notification:
     elif event.kind == RunEvent.SOLVED:
         query = urlencode({"iteration": event.details["iteration"]})
         title, path = "It got it!", f"{reverse('run-first-successes', args=[event.run.slug])}?{query}"
+    elif event.kind == Rule.Event.SHARE:
+        iteration = urlencode({"iteration": event.details["iteration"]})
+        attempts = reverse("run-trajectories", args=[event.run.slug])
+        title, path = messages.TITLES[event.kind], f"{attempts}?{event.details['query']}&{iteration}"
     else:
         title, path = messages.TITLES[event.kind], reverse("run", args=[event.run.slug])
     where = f"{capfirst(event.where)}. " if event.where else ""

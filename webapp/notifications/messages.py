@@ -14,6 +14,8 @@ from webapp.core import formatting
 from webapp.core.mail import absolute
 from webapp.core.names import without_links
 from webapp.notifications.models import Delivery, Notification, Rule, RunEvent
+from webapp.trajectories.branch_origin import place_text
+from webapp.trajectories.models import BRANCH
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ TITLES = {
     "finished": "Run finished",
     "reached": "Success threshold reached",
     "fell": "Success fell below the threshold",
+    "share": "Watched view rose above its threshold",
     "queued": "Run waits in the queue",
     "stalled": "Run makes no progress",
     "test": "Test",
@@ -45,6 +48,7 @@ LEADS = {
     "sick": "Sick",
     "failed": "Failed",
     "finished": "Finished",
+    "share": "Watched view",
 }
 """Beginnings of the messages that say where in the run it happened."""
 
@@ -140,7 +144,8 @@ def mention_title(comment: Comment) -> str:
     noun = trajectory.run.task_noun if trajectory.split == "eval" else "group"
     turn = "" if comment.turn is None else f"turn {comment.turn + 1} of "
     number, attempt = trajectory.group.number + 1, trajectory.member + 1
-    where = f"{turn}{noun} {number} · attempt {attempt}, iteration {trajectory.iteration}"
+    place = place_text(trajectory) if trajectory.split == BRANCH else f"{noun} {number} · attempt {attempt}"
+    where = f"{turn}{place}, iteration {trajectory.iteration}"
     return f"{comment.author_name} mentioned you on {where}"
 
 

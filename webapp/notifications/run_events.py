@@ -12,11 +12,13 @@ from django.utils import timezone
 from trainer.journal.events import Faults
 from webapp.annotations.actions import commented
 from webapp.annotations.models import Comment
+from webapp.core import formatting
 from webapp.notifications.models import Rule, RunEvent
 from webapp.runs.actions import run_ended
 from webapp.runs.faults import list_faults, titles
 from webapp.runs.main_suite import main_suite
 from webapp.runs.models import Alarm, Evaluation, Run
+from webapp.saved_views.models import SavedView
 from webapp.trajectories.first_successes import first_successes
 
 LOOK_BACK = timedelta(days=7)
@@ -59,6 +61,35 @@ def record_faults(run: Run, event: Faults) -> None:
         details={"iteration": event.iteration, "faults": present},
     )
     _record([sick])
+
+
+def record_share(run: Run, view: SavedView, iteration: int, share: float) -> None:
+    """Record that the share of a watched view is above its threshold: once for a run and view.
+
+    Runs that ended before the view was watched, or were imported after their end, raise no alert.
+    """
+    assert view.threshold is not None
+    assert view.watched_since is not None
+    if run.ended_at is not None and (run.ended_at < view.watched_since or _is_imported_whole(run)):
+        return
+    now, threshold = formatting.percent(share), formatting.percent(view.threshold)
+    event = RunEvent(
+        kind=Rule.Event.SHARE,
+        run=run,
+        key=f"share:{run.pk}:{view.pk}",
+        at=run.ended_at or timezone.now(),
+        where=f"at iteration {iteration}",
+        message=f"“{view.name}” matches {now} of its training attempts, more than {threshold}.",
+        details={
+            "view": view.name,
+            "query": view.query,
+            "metric": view.metric,
+            "iteration": iteration,
+            "share": share,
+            "threshold": view.threshold,
+        },
+    )
+    _record([event])
 
 
 def record_evaluation(run: Run, evaluation: Evaluation) -> None:
@@ -108,7 +139,7 @@ def _record_end(run: Run, **kwargs: Any) -> None:
     assert run.ended_at is not None
     kinds = {Run.State.FAILED: Rule.Event.FAILED, Run.State.FINISHED: Rule.Event.FINISHED}
     kind = kinds.get(Run.State(run.state))
-    if kind is None or (run.imported and run.ended_at < run.created_at + IMPORTED_WHOLE):
+    if kind is None or _is_imported_whole(run):
         return
     event = RunEvent(
         kind=kind,
@@ -132,6 +163,10 @@ def _record_comment(comment: Comment, **kwargs: Any) -> None:
         at=comment.created_at,
     )
     _record([event])
+
+
+def _is_imported_whole(run: Run) -> bool:
+    return run.imported and run.ended_at is not None and run.ended_at < run.created_at + IMPORTED_WHOLE
 
 
 def _record(events: Iterable[RunEvent]) -> None:

@@ -1,7 +1,7 @@
-"""Thins training trajectories of runs that ended long ago, by the team's setting. Curves and evaluations are kept.
+"""Thins training trajectories and branches of runs that ended long ago, by the team's setting.
 
-Also kept: the first group of every iteration, so that a run remains readable throughout, its last iteration, and
-trajectories that are pinned, shared, annotated or in a report.
+Kept are curves, evaluations, the first group of every iteration, so that a run remains readable throughout, its last
+iteration, and trajectories that are pinned, shared, annotated or in a report.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.db.models import DateTimeField, DurationField, ExpressionWrapper, F,
 from webapp.annotations.queries import is_annotated
 from webapp.reports.models import embedded_in_reports
 from webapp.runs.models import Run
-from webapp.trajectories.models import ShareLink, Trajectory, TrajectoryQuerySet
+from webapp.trajectories.models import BRANCH, ShareLink, Trajectory, TrajectoryQuerySet
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +28,13 @@ def thinnable(now: datetime) -> TrajectoryQuerySet:
     too_old = ExpressionWrapper(Value(now) - kept_for, output_field=DateTimeField())
     runs = Run.objects.filter(team__retention_days__isnull=False, state__in=Run.ENDED, ended_at__lt=too_old)
     shared = ShareLink.objects.values("trajectory")
+    needless = Q(superseded=True) | (Q(group__number__gt=0) & Q(iteration__lt=F("run__iteration")))
     return (
-        Trajectory.objects.filter(run__in=runs.values("pk"), split="train", pinned=False)
+        Trajectory.with_branches.filter(run__in=runs.values("pk"), pinned=False)
+        .filter(Q(split=BRANCH) | (Q(split="train") & needless))
         .exclude(pk__in=shared)
         .exclude(is_annotated())
         .exclude(embedded_in_reports())
-        .filter(Q(superseded=True) | (Q(group__number__gt=0) & Q(iteration__lt=F("run__iteration"))))
     )
 
 
@@ -43,7 +44,7 @@ def do_thin(now: datetime) -> int:
     while True:
         with transaction.atomic():
             some = list(thinnable(now).order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE])
-            Trajectory.objects.filter(pk__in=some).delete()
+            Trajectory.with_branches.filter(pk__in=some).delete()
         gone += len(some)
         if len(some) < BATCH_SIZE:
             break

@@ -21,7 +21,7 @@ from webapp.live.snapshot import heading, snapshot
 from webapp.notifications.actions import is_following
 from webapp.pages.link_previews import run_preview
 from webapp.reports.models import Report
-from webapp.runs import public_texts, summaries
+from webapp.runs import public_texts, setting_changes, summaries
 from webapp.runs.condition import SICK
 from webapp.runs.models import Run
 from webapp.runs.queue.order import queue_positions
@@ -78,6 +78,7 @@ def run_page(request: HttpRequest, run: Run, tab: str, template: str, **context:
             "open_shares": open_shares(run) if writer and run.visibility == Run.Visibility.PRIVATE else 0,
             "may_delete": may_delete(request.user, run.team_id, run.author_id),
             "undoable": _is_undoable(run),
+            "waiting_rewind": setting_changes.waiting_rewind(run) if inside else None,
             "undo_minutes": UNDO_TIME // timedelta(minutes=1),
             "notes": markdown.render(run.notes) if run.notes else "",
             "study_run": find_study_run(request.user, run) if run.group else None,

@@ -9,8 +9,8 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from trainer.metrics.training_use import TRAINING_USES
-from webapp.core import formatting
 from webapp.trajectories.board_text import board_text
+from webapp.trajectories.branch_origin import place_text
 from webapp.trajectories.models import ShareLink, Trajectory
 from webapp.trajectories.positions import position_query
 from webapp.trajectories.token_view import count_folded
@@ -44,7 +44,7 @@ def player_context(trajectory: Trajectory, data: dict[str, Any]) -> dict[str, An
         "board_text": board_text(data["board"]),
         "training_use": TRAINING_USES.get(trajectory.training_use),
         "over": trajectory.status in Trajectory.ENDED,
-        "place": formatting.place(trajectory.group.number, trajectory.member),
+        "place": place_text(trajectory),
     }
 
 

@@ -152,7 +152,7 @@ def of_trajectory(trajectory: Trajectory, spec: EnvSpec) -> Start:
 
 
 def _visible(user: Any, name: str, slug: str) -> Trajectory:
-    trajectory = Trajectory.objects.visible_to(user).select_related("group", "run").filter(slug=slug[:24]).first()
+    trajectory = Trajectory.with_branches.visible_to(user).select_related("group", "run").filter(slug=slug[:24]).first()
     if trajectory is None or trajectory.group.environment != name:
         raise Http404("This attempt does not exist, or it belongs to a team you are not in.")
     return trajectory

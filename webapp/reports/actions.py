@@ -164,7 +164,7 @@ def _save(
     mentioned = set(report.runs.values_list("pk", flat=True))
     known = Run.objects.filter(readable_by(editor) | Q(team=report.team_id) | Q(pk__in=mentioned))
     runs = set(known.filter(slug__in=slugs).values_list("pk", flat=True))
-    embedded = Trajectory.objects.filter(slug__in=played, run__in=known.values("pk"))
+    embedded = Trajectory.with_branches.filter(slug__in=played, run__in=known.values("pk"))
     played_runs = list(embedded.values_list("pk", "run_id", "run__team_id"))
     links = ShareLink.objects.open(timezone.now()).filter(token__in=tokens)
     played_runs += links.values_list("trajectory_id", "trajectory__run_id", "trajectory__run__team_id")

@@ -74,7 +74,7 @@ class Embeds:
     def __init__(self, references: Iterable[Reference], user: User | AnonymousUser) -> None:
         slugs, played_slugs, tokens = list_targets(references)
         runs = Run.objects.visible_to(user).select_related("team", "author").defer("log_tail")
-        played = Trajectory.objects.visible_to(user).select_related("group", "run")
+        played = Trajectory.with_branches.visible_to(user).select_related("group", "run")
         links = ShareLink.objects.open(timezone.now()).select_related("trajectory__group", "trajectory__run")
         self.runs = {run.slug: run for run in runs.filter(slug__in=slugs)} if slugs else {}
         self.trajectories = {item.slug: item for item in played.filter(slug__in=played_slugs)} if played_slugs else {}

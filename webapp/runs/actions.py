@@ -115,7 +115,7 @@ def do_delete_run(run: Run) -> None:
         )
     folder, slug = locked.folder, locked.slug
     record_run(AuditAction.RUN_DELETED, locked, author=locked.author and locked.author.username)
-    delete_in_chunks(locked.trajectories.all())
+    delete_in_chunks(locked.trajectories(manager="with_branches").all())
     locked.delete()
 
     def delete_files() -> None:

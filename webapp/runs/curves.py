@@ -267,7 +267,12 @@ class ChartSection:
 DIGITS = "0123456789"
 _NUMBERS = re.compile(r"([0-9]{1,18})")
 UNDESCRIBED = "Recorded by the trainer under this name; Echoscope has no description of it."
-TITLES = {"echo trap": "Echo Trap watch", "mismatch": "Trainer–sampler mismatch", OTHER: "Other"}
+TITLES = {
+    "echo trap": "Echo Trap watch",
+    "mismatch": "Trainer–sampler mismatch",
+    "watched": "Watched views",
+    OTHER: "Other",
+}
 
 
 def described(name: str) -> MetricSpec:

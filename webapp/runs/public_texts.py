@@ -10,6 +10,7 @@ UNREADABLE = "The journal of this run cannot be read further. The reason is visi
 TEAM_TEXTS: dict[str, dict[str, str | None]] = {
     "notice": {"message": ""},
     "run_finished": {"message": ""},
+    "settings_changed": {"by": "", "why": "", "refused": ""},
     "trajectory_finished": {"error": None},
 }
 """Event → texts for the team, and their replacements; pages leave out a notice without a message."""

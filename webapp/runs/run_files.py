@@ -11,6 +11,7 @@ from typing import IO
 
 from trainer.journal.protocol import (
     CHECKPOINT_STATE,
+    CHECKPOINTS_FOLDER,
     CONFIG_FILE,
     JOURNAL_FILE,
     LOG_FILE,
@@ -60,12 +61,39 @@ class RunFiles:
 
 def open_file(run: Run, path: str) -> IO[bytes]:
     """Open one file of the run. Raises FileNotFoundError if it is in neither place or the storage does not answer."""
-    if object_storage.is_current(run.folder, run.copy):
+    if is_here(run):
         return UntrustedFolder(run.folder).open(path)
     file = _from_copy(run, path)
     if file is None:
         raise FileNotFoundError(f"{path} of run {run.slug} is neither on this machine nor in storage")
     return file
+
+
+def sizes_below(run: Run, folder: str) -> dict[str, int]:
+    """Return the bytes of files below a folder of the run by path; empty if they are neither here nor in storage."""
+    if is_here(run):
+        return {path: facts.st_size for path, facts in UntrustedFolder(run.folder).list_files(folder).files.items()}
+    manifest = _manifest(run)
+    copied = manifest.files if manifest else {}
+    return {path: size for path, (size, _) in copied.items() if path.startswith(f"{folder}/")}
+
+
+def is_here(run: Run) -> bool:
+    """Return True if the run's folder on this machine is current, as far as its copy tells."""
+    return object_storage.is_current(run.folder, run.copy)
+
+
+def kept_checkpoints(run: Run) -> list[int] | None:
+    """Return the iterations of the complete checkpoints, ascending; None if the files are neither here nor in storage.
+
+    Runs of another machine without a copy have no journal here.
+    """
+    if not is_here(run) or not UntrustedFolder(run.folder).has(JOURNAL_FILE):
+        manifest = _manifest(run)
+        return manifest.checkpoints if manifest and manifest.journal else None
+    inside = UntrustedFolder(run.folder)
+    names = [name for name in inside.folders(CHECKPOINTS_FOLDER) if name.removeprefix("-").isdecimal()]
+    return sorted(int(name) for name in names if inside.has(f"{CHECKPOINTS_FOLDER}/{name}/{CHECKPOINT_STATE}"))
 
 
 def log_tail(run: Run) -> str:
@@ -126,17 +154,7 @@ def _archive(
     extra_files: Callable[[], dict[str, bytes]] = dict,
 ) -> Iterator[bytes] | None:
     prefix = f"{checkpoint_path(iteration)}/"
-    if object_storage.is_current(run.folder, run.copy):
-        listing = UntrustedFolder(run.folder).list_files(checkpoint_path(iteration))
-        sizes = {path: facts.st_size for path, facts in listing.files.items()}
-    else:
-        storage = object_storage.configured_storage()
-        try:
-            manifest = object_storage.read_manifest(storage, run.slug) if storage is not None else None
-        except object_storage.failures():
-            manifest = None
-        files_of_copy = manifest.files if manifest else {}
-        sizes = {path: size for path, (size, _) in files_of_copy.items() if path.startswith(prefix)}
+    sizes = sizes_below(run, checkpoint_path(iteration))
     if f"{prefix}{CHECKPOINT_STATE}" not in sizes:
         return None
     files_of_archive = {path: size for path, size in sizes.items() if wanted(path.removeprefix(prefix))}
@@ -167,6 +185,14 @@ def _tar(
 
 def _padding(size: int) -> bytes:
     return b"\0" * (-size % tarfile.BLOCKSIZE)
+
+
+def _manifest(run: Run) -> object_storage.Manifest | None:
+    storage = object_storage.configured_storage()
+    try:
+        return None if storage is None else object_storage.read_manifest(storage, run.slug)
+    except object_storage.failures():
+        return None
 
 
 def _from_copy(run: Run, path: str) -> IO[bytes] | None:

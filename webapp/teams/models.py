@@ -223,6 +223,7 @@ class AuditAction(models.TextChoices):
     SHARED = "shared", "Shared an attempt"
     REPORT_CHANGED = "report-changed", "Wrote a report"
     ALERT_CHANGED = "alert-changed", "Changed an alert rule"
+    VIEW_CHANGED = "view-changed", "Changed a watched view"
     MODEL_CHANGED = "model-changed", "Changed the models"
     EXPORTED = "exported", "Downloaded"
     ADMINISTERED = "administered", "Changed under Administration"

@@ -12,12 +12,14 @@ from webapp.core import formatting
 from webapp.runs.models import Run
 from webapp.teams import access
 from webapp.teams.models import Membership
+from webapp.trajectories.branch_origin import branch_origin, place_text
 from webapp.trajectories.observation_images import MIN_SHOWN_SIDE, shown_size
 from webapp.trajectories.sharing.public import outcome_text
 from webapp.trajectories.turn_text import extra_text, folded_parts, problem_label, response_text
 
 register = template.Library()
 
+register.filter("place_text", place_text)
 register.filter("signed", formatting.signed)
 register.filter("percent", formatting.percent)
 register.filter("points", formatting.points)
@@ -28,6 +30,7 @@ register.filter("outcome", outcome_text)
 register.filter("response_text", response_text)
 register.filter("folded_parts", folded_parts)
 register.filter("problem_label", problem_label)
+register.filter("branch_origin", branch_origin)
 
 
 @register.filter

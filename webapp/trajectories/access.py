@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def get_trajectory(user: User | AnonymousUser, slug: str) -> Trajectory:
     """Return the trajectory of that slug if the user may see it, with its group, run and team. Raises Http404."""
-    trajectory = Trajectory.objects.visible_to(user).select_related("group", "run__team").filter(slug=slug).first()
+    trajectory = (
+        Trajectory.with_branches.visible_to(user).select_related("group", "run__team").filter(slug=slug).first()
+    )
     if trajectory is None:
         raise Http404("This attempt does not exist, or it belongs to a team you are not in.")
     return trajectory

@@ -33,7 +33,7 @@ def do_share_trajectory(
 
     The player opens at `turn` and `action` (0-based); `action` None or −1 is the turn's start.
     """
-    Trajectory.objects.select_for_update().only("pk").get(pk=trajectory.pk)
+    Trajectory.with_branches.select_for_update().only("pk").get(pk=trajectory.pk)
     fields = {
         "trajectory": trajectory,
         "author": author,
@@ -68,7 +68,7 @@ def do_revoke_shares_of_run(run: Run, by: User | None = None) -> tuple[int, Remo
 
 @receiver(restored, sender=ShareLink)
 def _require_readable_runs(rows: list[ShareLink], user: User, **kwargs: Any) -> None:
-    if Trajectory.objects.filter(shares__in=rows).exclude(run__in=Run.objects.visible_to(user)).exists():
+    if Trajectory.with_branches.filter(shares__in=rows).exclude(run__in=Run.objects.visible_to(user)).exists():
         raise PermissionDenied(UNREADABLE)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -14,7 +14,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Left
 
 from webapp.core import ids
-from webapp.runs.models import Run, readable_by
+from webapp.runs.models import Run, WorkerRequest, readable_by
 from webapp.teams.models import User
 
 if TYPE_CHECKING:
@@ -24,13 +24,29 @@ MAX_SEARCHED_LENGTH = 50_000
 """Indexed characters of a thought: PostgreSQL rejects rows whose text vector exceeds a megabyte."""
 
 
+BRANCH = "branch"
+"""Split of branches: attempts that a policy played on from a position of a recorded one (webapp/branching)."""
+
+M = TypeVar("M", bound=models.Model)
+
+
+class WithoutBranches(models.Manager[M]):
+    """What runs recorded. The default, so that branches count in no metric, list, facet or export of a run.
+
+    Foreign keys lead to branches too: Django follows them with the plain base manager.
+    """
+
+    def get_queryset(self) -> models.QuerySet[M]:
+        return super().get_queryset().exclude(split=BRANCH)
+
+
 class Group(models.Model):
     """Trajectories from the same initial state."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="groups")
     attempt = models.PositiveIntegerField()
     iteration = models.IntegerField()
-    split = models.CharField(max_length=5)
+    split = models.CharField(max_length=6)
     suite = models.CharField(max_length=100, blank=True)
     number = models.PositiveIntegerField(help_text="0-based within iteration, split and suite.")
     superseded = models.BooleanField(
@@ -45,6 +61,8 @@ class Group(models.Model):
     std = models.FloatField(null=True)
     kept = models.BooleanField(null=True, help_text="Whether the filter kept it for the update.")
     extra = models.JSONField(null=True, help_text="Further fields that a recorder gave its start.")
+
+    objects = WithoutBranches["Group"]()
 
     class Meta:
         constraints = [
@@ -100,7 +118,7 @@ class Trajectory(models.Model):
     key = models.CharField(max_length=100, help_text="Its id in the journal.")
     member = models.PositiveIntegerField(help_text="0-based within the group.")
     iteration = models.IntegerField()
-    split = models.CharField(max_length=5)
+    split = models.CharField(max_length=6)
     superseded = models.BooleanField(default=False)
     status = models.CharField(max_length=11, choices=Status.choices, default=Status.WAITING)
     end = models.CharField(max_length=12, blank=True)
@@ -160,7 +178,8 @@ class Trajectory(models.Model):
     finished_seq = models.PositiveBigIntegerField(null=True)
     pinned = models.BooleanField(default=False, help_text="Exempt from retention.")
 
-    objects = TrajectoryQuerySet.as_manager()
+    objects = WithoutBranches.from_queryset(TrajectoryQuerySet)()
+    with_branches = TrajectoryQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "attempt", "key"], name="one_trajectory_per_key")]
@@ -229,9 +248,25 @@ class TokenArrays(models.Model):
 
     trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, related_name="token_arrays")
     data = models.BinaryField(help_text="Packed as in the journal.")
+    computed_from = models.IntegerField(
+        null=True,
+        help_text="Finished iterations of the weights from which they were computed; null: the trainer recorded them.",
+    )
 
     def __str__(self) -> str:
         return f"tokens of {self.trajectory_id}"
+
+
+class TokenComputation(WorkerRequest):
+    """A request to compute the tokens of a trajectory from a checkpoint, until it has succeeded."""
+
+    trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, related_name="token_computation")
+
+    class Meta:
+        indexes = [models.Index(fields=["state", "requested_at"], name="token_computation_queue")]
+
+    def __str__(self) -> str:
+        return f"tokens of {self.trajectory_id}, {self.state}"
 
 
 class ShareLinkQuerySet(models.QuerySet["ShareLink"]):

@@ -30,6 +30,21 @@ Frame = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class Computed:
+    """How tokens that were not recorded were computed.
+
+    Attributes:
+        checkpoint: finished iterations of the weights.
+        differing: turn, number of sampled tokens, and number of tokens of the text, where these differ.
+        sampler_logprob: the sampler's mean log-probability of the responses, as the turns have it; None if unknown.
+    """
+
+    checkpoint: int
+    differing: tuple[tuple[int, int, int], ...]
+    sampler_logprob: float | None
+
+
+@dataclass(frozen=True)
 class Reading:
     """The N tokens of an attempt in reading order, as parallel arrays; NaN where a value is unknown.
 
@@ -37,7 +52,7 @@ class Reading:
         segments: adjacent tokens of one kind.
         texts, ids: of each token. The text of a token that ends inside a character is empty.
         sampled, in_loss: the policy sampled the token; the loss of the update contained it.
-        logprobs: the sampler's log-probability, nats.
+        logprobs: the sampler's log-probability, nats; of computed tokens, under the checkpoint's weights.
         differences: the trainer's minus the sampler's log-probability, nats.
         ratios: importance ratio in the last optimiser step.
         entropies: of the sampler's distribution, nats.
@@ -47,6 +62,7 @@ class Reading:
         clipped, retokenised: a bound cut off the gradient; the text has another token here when it is encoded again.
         trained: whether the update used the attempt; None if another trainer did not say so.
         notes: what is missing and why.
+        computed: how they were computed; None if they were recorded.
     """
 
     segments: tuple[Segment, ...]
@@ -64,6 +80,7 @@ class Reading:
     retokenised: NDArray[np.bool_]
     trained: bool | None
     notes: list[str]
+    computed: Computed | None = None
 
     def starts(self) -> list[int]:
         """Return the position of the first token of each segment."""
@@ -98,6 +115,7 @@ class Reading:
             "texts": self.texts,
             "ids": self.ids.tolist(),
             **{name: _short(values) for name, values in numbers.items() if not np.isnan(values).all()},
+            **({"computed_from": self.computed.checkpoint} if self.computed else {}),
             "clipped": np.flatnonzero(self.clipped).tolist(),
             "retokenised": np.flatnonzero(self.retokenised).tolist(),
         }
@@ -119,9 +137,10 @@ class Reading:
 
 def get_reading(trajectory: Trajectory) -> Reading | str:
     """Return the tokens of an attempt, or the reason why there are none."""
-    packed = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first()
-    if packed is None:
+    stored = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", "computed_from").first()
+    if stored is None:
         return missing_reason(trajectory)
+    packed, computed_from = stored
     try:
         if reason := too_many(bytes(packed)):
             return reason
@@ -129,18 +148,22 @@ def get_reading(trajectory: Trajectory) -> Reading | str:
     except TokenArraysError as error:
         return f"The journal's tokens of this attempt cannot be read: {error}."
     events = list(trajectory.turns.order_by("number").values_list("event", flat=True))
-    return read(arrays, events, trajectory.group.prompt)
+    return read(arrays, events, trajectory.group.prompt, computed_from)
 
 
-def read(arrays: token_arrays.TokenArrays, turns: Sequence[dict[str, Any]], task: str) -> Reading:
+def read(
+    arrays: token_arrays.TokenArrays, turns: Sequence[dict[str, Any]], task: str, computed_from: int | None = None
+) -> Reading:
     """Return the tokens of an attempt.
 
     Args:
         turns: events of its turns.
         task: text before the first state.
+        computed_from: finished iterations of the weights from which they were computed; None if they were recorded.
     """
     context = arrays.context
-    notes = unlearned_note(arrays)
+    computed = None if computed_from is None else _computed(arrays, turns, computed_from)
+    notes = unlearned_note(arrays) if computed is None else []
     if context is None:
         notes.insert(0, "What the policy read is not recorded as tokens: only its responses are shown.")
         learned = arrays.advantages is not None
@@ -163,10 +186,11 @@ def read(arrays: token_arrays.TokenArrays, turns: Sequence[dict[str, Any]], task
     else:
         texts = token_arrays.cut(context.text, lengths.tolist())
 
-    def spread(values: Any | None) -> NDArray[np.float64]:
+    def spread(values: Any | None, read_values: Any | None = None) -> NDArray[np.float64]:
         column = np.full(len(sampled), np.nan)
-        if values is not None:
-            column[sampled] = values.astype(np.float64)
+        for mask, known in ((sampled, values), (~sampled, read_values)):
+            if known is not None:
+                column[mask] = known.astype(np.float64)
         return column
 
     def marked(values: Any | None) -> NDArray[np.bool_]:
@@ -187,17 +211,35 @@ def read(arrays: token_arrays.TokenArrays, turns: Sequence[dict[str, Any]], task
         ids=ids,
         sampled=sampled,
         in_loss=in_loss,
-        logprobs=spread(arrays.logprobs),
+        logprobs=spread(arrays.logprobs, context and context.logprobs),
         differences=spread(updates.differences if updates else None),
         ratios=ratios,
-        entropies=spread(arrays.entropies),
+        entropies=spread(arrays.entropies, context and context.entropies),
         advantages=advantages,
         shares=weights / total if total > 0 else np.full(len(sampled), np.nan),
         clipped=clipped,
         retokenised=marked(arrays.retokenised),
-        trained=None if arrays.unlearned == "not_sent" else arrays.unlearned is None,
+        trained=_trained(arrays) if computed is None else bool(in_loss.any()),
         notes=notes,
+        computed=computed,
     )
+
+
+def _trained(arrays: token_arrays.TokenArrays) -> bool | None:
+    return None if arrays.unlearned == "not_sent" else arrays.unlearned is None
+
+
+def _computed(arrays: token_arrays.TokenArrays, turns: Sequence[dict[str, Any]], checkpoint: int) -> Computed:
+    sampled = [event.get("tokens") for event in turns]
+    differing = tuple(
+        (turn, recorded, tokens)
+        for turn, (recorded, tokens) in enumerate(zip(sampled, arrays.turns, strict=False))
+        if recorded is not None and recorded != tokens
+    )
+    known = [(event["logprob"], event["tokens"]) for event in turns if event.get("logprob") and event.get("tokens")]
+    total = sum(tokens for _, tokens in known)
+    mean = sum(logprob * tokens for logprob, tokens in known) / total if total else None
+    return Computed(checkpoint, differing, mean)
 
 
 def frames(events: Iterable[Mapping[str, Any]]) -> Iterator[Frame]:

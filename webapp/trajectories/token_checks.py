@@ -51,13 +51,14 @@ class TokenCheck:
 def token_checks(reading: Reading) -> list[TokenCheck]:
     """Return the results of all checks."""
     restarts = len(_contexts(reading)) > 1
+    rebuilt = "Mask and history were computed afterwards, by the trainer's rules." if reading.computed else ""
     learned = "The update did not use this attempt." if reading.trained is False else "No loss mask is recorded."
     return [
         _made(
             "Loss mask",
             "The loss covers exactly the sampled tokens.",
             "loss",
-            "" if reading.in_loss.any() else learned,
+            rebuilt or ("" if reading.in_loss.any() else learned),
             lambda: _loss_mask(reading),
         ),
         _made(
@@ -73,17 +74,26 @@ def token_checks(reading: Reading) -> list[TokenCheck]:
             if restarts
             else "Each prompt extends the dialogue, so that no response could change.",
             "kind",
-            "" if not reading.sampled.all() else "What the policy read is not recorded.",
+            rebuilt or ("" if not reading.sampled.all() else "What the policy read is not recorded."),
             lambda: _changed_history(reading),
         ),
         _made(
             "Sampler and trainer",
             "Their log-probabilities agree.",
             "difference",
-            "" if not np.isnan(reading.differences).all() else "No log-probabilities of the trainer are recorded.",
+            _without_differences(reading),
             lambda: _difference(reading),
         ),
     ]
+
+
+def _without_differences(reading: Reading) -> str:
+    """Return why sampler and trainer are not compared; empty if they are."""
+    if not np.isnan(reading.differences).all():
+        return ""
+    if reading.computed:
+        return "The sampler's log-probabilities of single tokens are not recorded."
+    return "No log-probabilities of the trainer are recorded."
 
 
 def first_finding(reading: Reading) -> Finding | None:
@@ -112,6 +122,12 @@ def token_facts(reading: Reading) -> list[tuple[str, str]]:
     if differences.size:
         words = f"{_nats(differences.mean())} nats on average, {_nats(float(np.quantile(differences, 0.99)))} at p99"
         facts.append(("Sampler/trainer difference", words))
+    logprobs = reading.logprobs[reading.sampled]
+    if reading.computed and not np.isnan(logprobs).all():
+        sampler = reading.computed.sampler_logprob
+        compared = "" if sampler is None else f", {_signed(sampler)} by the sampler"
+        mean = _signed(float(np.nanmean(logprobs)))
+        facts.append(("Mean log-probability of the responses", f"{mean} nats{compared}"))
     if reading.clipped.any():
         facts.append(("Clipped", _tokens(int(reading.clipped.sum()))))
     if reading.retokenised.any():
@@ -237,6 +253,10 @@ def _shifted(mask: NDArray[np.bool_], by: int) -> NDArray[np.bool_]:
 def _nats(value: float) -> str:
     """Return a difference in words: it is recorded in steps."""
     return f"{value:.2g}" if value >= _STEP else f"less than {_STEP:.1g}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _tokens(number: int) -> str:

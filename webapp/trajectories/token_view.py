@@ -24,6 +24,11 @@ NO_ENTROPIES = (
     "No entropies: hosted model endpoints do not return them. The token ids are Echoscope's, not the model's."
 )
 
+COMPUTED = (
+    "Not recorded, but computed from the weights after iteration {}, with ids from the recorded text. The page of "
+    "everything read and written says more."
+)
+
 
 def get_token_data(trajectory: Trajectory) -> dict[str, Any]:
     """Return the data of the token view:
@@ -31,9 +36,10 @@ def get_token_data(trajectory: Trajectory) -> dict[str, Any]:
     turns       [{turn, tokens: [{text, id, p, logprob, entropy, advantage}]}]; numbers are null where unknown
     note        reason for missing tokens, entropies or advantages; "" if complete
     """
-    packed = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", flat=True).first()
-    if packed is None:
+    stored = TokenArrays.objects.filter(trajectory=trajectory).values_list("data", "computed_from").first()
+    if stored is None:
         return {"turns": [], "note": missing_reason(trajectory)}
+    packed, computed_from = stored
     try:
         if reason := too_many(bytes(packed)):
             return {"turns": [], "note": reason}
@@ -43,7 +49,7 @@ def get_token_data(trajectory: Trajectory) -> dict[str, Any]:
     responses = list(trajectory.turns.order_by("number").values_list("event__response", flat=True))
     return {
         "turns": _turns(arrays, [str(response or "") for response in responses]),
-        "note": " ".join(unlearned_note(arrays)),
+        "note": " ".join(unlearned_note(arrays)) if computed_from is None else COMPUTED.format(computed_from),
     }
 
 

@@ -21,6 +21,8 @@ from webapp.runs.queue import device_classes
 from webapp.runs.queue.dead_workers import live_workers
 from webapp.runs.queue.order import CLOCK_TOLERANCE
 from webapp.worker import liveness, ray_cluster, run_limits, trainer_environment
+from webapp.worker.computations.question_thread import QuestionAnswers
+from webapp.worker.computations.token_thread import TokenComputations
 from webapp.worker.downloads import models_folder
 from webapp.worker.downloads.download_thread import ModelDownloads
 from webapp.worker.files import data_folder
@@ -78,6 +80,8 @@ class Heartbeat:
         self._usage = UsageHistory()
         self.description["usage"] = self._usage.sample(self.description["memory"])
         self._downloads = ModelDownloads(name, self.description["model_store"])
+        self._tokens = TokenComputations(name)
+        self._questions = QuestionAnswers(name)
         self._deaths = SupervisorDeaths(name)
         self._wake = threading.Event()
         self._reap_wake = threading.Event()
@@ -97,6 +101,8 @@ class Heartbeat:
         self._thread.start()
         self._reaper.start()
         self._downloads.start()
+        self._tokens.start()
+        self._questions.start()
 
     def leave(self) -> None:
         """Mark the worker as stopping: its supervisors read this from the database and give their runs back."""
@@ -109,6 +115,8 @@ class Heartbeat:
         self._ended.set()
         self.leave()
         self._downloads.stop()
+        self._tokens.stop()
+        self._questions.stop()
         self._thread.join(HEARTBEAT_INTERVAL)
         self._reaper.join(HEARTBEAT_INTERVAL)
         if self._cluster is not None:

@@ -25,7 +25,7 @@ from webapp.core.database import database_now
 from webapp.core.publisher import publisher
 from webapp.ingest.rebuild import do_recover_cut_journal
 from webapp.ingest.tailer import JournalMismatch, JournalTailer
-from webapp.runs import actions, object_storage, token_subscriptions
+from webapp.runs import actions, object_storage, setting_changes, token_subscriptions
 from webapp.runs.inputs import allowed_inputs, folders, run_models, stored_models
 from webapp.runs.models import Run, Worker
 from webapp.runs.run_files import RunFiles
@@ -55,6 +55,7 @@ class Intervals:
     orphan_timeout: float = parent_guard.ORPHAN_TIMEOUT
     retry: float = 1.0
     limits: float = 10.0  # between two comparisons with the limits of a run
+    requests: float = 2.0  # between two deliveries of requested settings
     copy_timeout: float = 600.0
 
     def sleep(self, began: float) -> None:
@@ -108,6 +109,7 @@ class Supervisor:
         )
         self._parent = os.getppid()
         self._subscribed: list[str] = []
+        self._requests: list[dict[str, Any]] | None = None
         self._exceeded: ExceededLimit | None = None
         self.copy: RunCopy | None = None
         storage = object_storage.configured_storage()
@@ -229,6 +231,7 @@ class Supervisor:
         gc.freeze()  # a collection of the loaded modules would block the stream for 0.2 s
         monitor = LimitMonitor(self.limits, self.files.folder, trainer.pid, trainer.tag)
         limits_due = time.monotonic() + self.intervals.limits
+        requests_due = 0.0
         while True:
             status = trainer.exit_status()  # before the ingest: _finish reads the rest
             if status is not None:
@@ -245,6 +248,9 @@ class Supervisor:
                 self._apply_request(trainer)
                 if self.copy is not None:
                     self.copy.poll()
+            if began >= requests_due:
+                requests_due = began + self.intervals.requests
+                self._deliver_requests()
             if began >= limits_due:
                 limits_due = began + self.intervals.limits
                 self._enforce_limits(monitor, trainer)
@@ -276,6 +282,18 @@ class Supervisor:
             token_subscriptions.write(self.files.folder, subscribed)
         except OSError as error:  # a full disk must not end the training because of a live view
             logger.warning("Run %s: the file of watched trajectories cannot be written: %s", self.claimed.slug, error)
+
+    def _deliver_requests(self) -> None:
+        """Write the requested changes of settings that the trainer has not answered where it reads them."""
+        done, requests = self.lease.attempt(lambda: setting_changes.pending_requests(self.claimed))
+        if not done or requests == self._requests:
+            return
+        try:
+            setting_changes.deliver(self.files.inside, requests or [])
+        except OSError as error:  # a full disk: the next round tries again
+            logger.warning("Run %s: the requested settings cannot be written: %s", self.claimed.slug, error)
+        else:
+            self._requests = requests
 
     def _on_tokens(self, trajectory: str, turn: int, text: str) -> None:
         publisher().tokens(self.claimed.slug, trajectory, turn, text)

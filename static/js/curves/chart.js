@@ -6,7 +6,7 @@
 import uPlot from "../../vendor/uplot/uPlot.esm.js";
 import { css } from "../board/colours.js";
 import { compression, labelled } from "./iteration_axis.js";
-import { drawBands, drawCheckpoints, drawIntervals, drawLevel, drawSpread } from "./overlays.js";
+import { drawBands, drawChanges, drawCheckpoints, drawIntervals, drawLevel, drawSpread } from "./overlays.js";
 import { align, smooth } from "./series.js";
 import { tickTexts } from "./units.js";
 import { setText } from "../ui/dom.js";
@@ -74,7 +74,7 @@ export class Chart {
     this.value = /** @type {HTMLElement} */ (root.querySelector("[data-value]"));
     /** @type {any} */ this.plot = null;
     /** @type {Line[]} */ this.lines = [];
-    /** @type {Marks} */ this.marks = { bands: [], checkpoints: [] };
+    /** @type {Marks} */ this.marks = { bands: [], checkpoints: [], changes: [] };
     /** @type {Axis} */ this.axis = "iteration";
     /** @type {Range} */ this.range = null;
     /** The whole axis, the same for all charts of a page. @type {Range} */ this.extent = null;
@@ -410,6 +410,7 @@ export class Chart {
   /** @param {any} plot */
   #over(plot) {
     drawCheckpoints(plot, this.marks, (iteration) => this.place(iteration));
+    drawChanges(plot, this.marks, (iteration) => this.place(iteration));
     for (const line of this.lines)
       if (line.intervals) drawIntervals(plot, css(line.color), line.intervals, scaleOf(line));
   }

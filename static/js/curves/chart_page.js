@@ -70,7 +70,7 @@ export class ChartPage {
     this.smoothing = 0.6;
     this.log = false;
     this.average = false;
-    /** @type {import("./overlays.js").Marks} */ this.marks = { bands: [], checkpoints: [] };
+    /** @type {import("./overlays.js").Marks} */ this.marks = { bands: [], checkpoints: [], changes: [] };
     /** Called to enlarge a chart. @type {(plan: Plan) => void} */ this.onEnlarge = () => {};
     this.timer = 0;
     this.drawing = 0;

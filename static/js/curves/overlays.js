@@ -1,10 +1,11 @@
 // @ts-check
-/** Canvas overlays of a chart: alarm bands, checkpoint marks, levels, confidence intervals, spread around a mean. */
+/** Canvas overlays of a chart: alarm bands, checkpoint marks, changes of settings, levels, confidence intervals, spread around a mean. */
 
 import { css } from "../board/colours.js";
 
 /** @typedef {{state: string, from: number, to: number, open?: boolean}} Band in iterations, both ends included */
-/** @typedef {{bands: Band[], checkpoints: number[]}} Marks */
+/** @typedef {{iteration: number, changes: Record<string, string>, rewind_from?: number | null}} Change of settings, by name, from an iteration on, or a rewind */
+/** @typedef {{bands: Band[], checkpoints: number[], changes: Change[]}} Marks */
 
 const COLORS = /** @type {Record<string, string>} */ ({ watch: "--warn", trapped: "--bad", warmup: "--soft" });
 const HATCH = 7;
@@ -66,6 +67,44 @@ export function drawCheckpoints(plot, marks, place) {
     context.lineTo(x + size, top + height);
     context.lineTo(x, top + height - 1.5 * size);
     context.fill();
+  }
+  context.restore();
+}
+
+/** Short text of a change: "policy_lr 5e-5", "back from 50", or "policy_lr 5e-5 +1" of two. @param {Change} change */
+export function changeText({ changes, rewind_from }) {
+  const texts = Object.entries(changes).map(([name, value]) => `${name.slice(name.lastIndexOf(".") + 1)} ${value}`);
+  if (typeof rewind_from === "number") texts.unshift(`back from ${rewind_from}`);
+  return `${texts[0] ?? ""}${texts.length > 1 ? ` +${texts.length - 1}` : ""}`;
+}
+
+/**
+ * A dashed vertical line where settings change, named at its foot.
+ * @param {any} plot
+ * @param {Marks} marks
+ * @param {(iteration: number) => number} place
+ */
+export function drawChanges(plot, marks, place) {
+  const context = /** @type {CanvasRenderingContext2D} */ (plot.ctx);
+  const { left, top, width, height } = plot.bbox;
+  const size = 10 * devicePixelRatio;
+  context.save();
+  context.strokeStyle = context.fillStyle = css("--accent");
+  context.lineWidth = devicePixelRatio;
+  context.font = `${size}px Inter, system-ui, sans-serif`;
+  context.textBaseline = "bottom";
+  for (const change of marks.changes) {
+    const x = plot.valToPos(place(change.iteration), "x", true);
+    if (x < left - 1 || x > left + width + 1) continue;
+    context.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+    context.beginPath();
+    context.moveTo(x, top);
+    context.lineTo(x, top + height);
+    context.stroke();
+    const text = changeText(change);
+    const before = x + context.measureText(text).width + size > left + width; // no room on the right
+    context.textAlign = before ? "right" : "left";
+    context.fillText(text, x + (before ? -0.4 : 0.4) * size, top + height - 0.9 * size);
   }
   context.restore();
 }

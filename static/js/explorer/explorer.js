@@ -5,6 +5,7 @@
  */
 
 import { playerKey, showInPane } from "./attempt_pane.js";
+import { labelKey } from "./labels.js";
 import "./reward_brush.js";
 import { fetchJson } from "../ui/fetch_json.js";
 import { describe, onKey } from "../ui/shortcuts.js";
@@ -144,8 +145,10 @@ describe("Attempts", [
   ["Enter", "open it"],
   ["← → space", "step, play the attempt next to the list"],
   ["/", "search"],
+  ["y n", "yes, no: label the attempt, while a saved view of the team or a scanner is open"],
 ]);
 onKey((key) => {
+  if (labelKey(key)) return true;
   if (key === "j") return walk(1);
   if (key === "k") return walk(-1);
   if (key !== "/") return playerKey(key);

@@ -25,6 +25,7 @@ import { LiveSocket } from "./socket.js";
 import { showStageNote } from "./stage_note.js";
 import { Thumbnail } from "./thumbnail.js";
 import { showTrainingUse } from "./training_use.js";
+import "./waiting_rewind.js";
 import { UpdateProgress } from "./update_progress.js";
 import { showOutcome, Verdicts } from "./verdicts.js";
 
@@ -159,7 +160,7 @@ export class LivePage {
     this.state = snapshot;
     this.resyncing = false;
     this.progress.clear();
-    document.dispatchEvent(new CustomEvent("runreloaded"));
+    document.dispatchEvent(new CustomEvent("runreloaded", { detail: snapshot }));
     this.selection.follow();
     this.socket.restart();
     this.schedule();
@@ -315,6 +316,7 @@ export class LivePage {
       (state.curves === drawn.curves &&
         state.evaluations === drawn.evaluations &&
         state.alarms === drawn.alarms &&
+        state.changes === drawn.changes &&
         state.state === drawn.state)
     )
       return;
@@ -332,7 +334,7 @@ export class LivePage {
     );
     if (first < 0) bands.unshift({ state: "warmup", from: first, to: 0 });
     for (const chart of Object.values(charts)) {
-      chart.marks = { bands, checkpoints: [] };
+      chart.marks = { bands, checkpoints: [], changes: state.changes };
       chart.range = { low: first, high: newest }; // the same for all, which stand in one row or column
     }
     charts.success.show([

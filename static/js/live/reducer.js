@@ -13,6 +13,7 @@ import { compress, strideOf } from "../curves/series.js";
 const MAX_NOTICES = 20;
 const MAX_ALARMS = 12;
 const MAX_REWINDS = 6;
+const MAX_CHANGES = 50;
 const EVIDENCE_ITERATIONS = 120;
 
 /**
@@ -71,6 +72,8 @@ function change(state, event) {
       ]);
     case "faults":
       return { faults: event.present };
+    case "settings_changed":
+      return { changes: withChange(state.changes, event) };
     case "rewound":
       return rewound(state, event);
     case "notice":
@@ -324,6 +327,15 @@ function rewound(state, event) {
     ...withAlarms(state.alarms.map((alarm) => (alarm.iteration > to_iteration ? { ...alarm, undone: true } : alarm))),
     rewinds: [...state.rewinds, { number, from_iteration, to_iteration, changes: changes ?? {} }].slice(-MAX_REWINDS),
   };
+}
+
+/** The changes of settings that took effect, by iteration. @param {Snapshot["changes"]} all @param {Event} event */
+function withChange(all, { request, iteration, changes, rewinds, rewind_from, refused }) {
+  if (refused) return all;
+  const planned = `planned@${iteration}${rewinds ? `/${rewinds}` : ""}`;
+  const made = { request: request || planned, iteration, changes, rewind_from: rewind_from ?? null };
+  const others = all.filter((change) => change.request !== made.request);
+  return [...others, made].sort((one, other) => one.iteration - other.iteration).slice(-MAX_CHANGES);
 }
 
 /** @param {Snapshot} state @param {Event} event @returns {Partial<Snapshot>} */

@@ -44,7 +44,7 @@ function start(root) {
  * @param {Set<string>} known metrics of the page
  */
 function take(board, slug, event, known) {
-  const { bands, checkpoints } = board.marks;
+  const { bands, checkpoints, changes } = board.marks;
   const open = bands.find((band) => band.open);
   switch (event.type) {
     case "metrics":
@@ -60,17 +60,25 @@ function take(board, slug, event, known) {
         event.state === "healthy"
           ? []
           : [{ state: event.state, from: event.iteration, to: event.iteration, open: true }];
-      board.marks = { checkpoints, bands: [...closed, ...opened] };
+      board.marks = { ...board.marks, bands: [...closed, ...opened] };
       board.announce(`Echo Trap watch, iteration ${event.iteration}: ${event.state}`);
       board.redraw();
       break;
     }
     case "checkpoint":
-      board.marks = { bands, checkpoints: [...checkpoints.filter((at) => at !== event.iteration), event.iteration] };
+      board.marks = {
+        ...board.marks,
+        checkpoints: [...checkpoints.filter((at) => at !== event.iteration), event.iteration],
+      };
       board.redraw();
       break;
     case "checkpoint_removed":
-      board.marks = { bands, checkpoints: checkpoints.filter((at) => at !== event.iteration) };
+      board.marks = { ...board.marks, checkpoints: checkpoints.filter((at) => at !== event.iteration) };
+      board.redraw();
+      break;
+    case "settings_changed":
+      if (event.refused) break;
+      board.marks = { ...board.marks, changes: [...changes, /** @type {any} */ (event)] };
       board.redraw();
       break;
     default:

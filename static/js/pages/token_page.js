@@ -2,7 +2,6 @@
 /** Tokens of an attempt: everything that the policy read and wrote, coloured by what is known of each token. */
 
 import {
-  TITLES,
   describe,
   largest,
   modesOf,
@@ -13,6 +12,7 @@ import {
   segmentAt,
   shadeOf,
   shownText,
+  titleOf,
 } from "../player/reading.js";
 import { copy } from "../ui/clipboard.js";
 import { html, need, setText } from "../ui/dom.js";
@@ -140,7 +140,7 @@ class TokenPage {
     const mode = this.mode;
     this.most = mode === "share" || mode === "advantage" ? largest(this.reading[mode]) : 0;
     this.panel.dataset.shaded = mode;
-    setText(need(this.panel, "[data-token-title]"), TITLES[mode]);
+    setText(need(this.panel, "[data-token-title]"), titleOf(this.reading, mode));
     need(this.panel, "[data-kind-legend]").hidden = mode !== "kind";
     for (const text of this.filled) this.#shade(text);
     this.#drawMap();

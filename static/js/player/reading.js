@@ -7,7 +7,7 @@ import { END, SILENT, silentName, visibleText } from "./token_legend.js";
 /** @typedef {{kind: string, name: string, turn: number, start: number, tokens: number, sampled: boolean, in_loss: boolean, restarts: boolean}} Segment */
 /** @typedef {"logprob"|"difference"|"ratio"|"entropy"|"advantage"|"share"} Value */
 /** @typedef {Partial<Record<Value, (number|null)[]>>} Values numbers that are unknown for every token are absent */
-/** @typedef {Values & {segments: Segment[], texts: string[], ids: number[], clipped: number[], retokenised: number[]}} Reading */
+/** @typedef {Values & {segments: Segment[], texts: string[], ids: number[], clipped: number[], retokenised: number[], computed_from?: number}} Reading `computed_from`: iteration of the weights, unless the tokens were recorded */
 /** @typedef {"kind"|"loss"|"retokenised"|Value} Mode */
 /** @typedef {{turn: number, sampled: boolean, restarts: boolean, appended: boolean, segments: Segment[], start: number, end: number}} Part adjacent segments of one turn that were all read or all sampled; `appended`: behind a response, and before another context or the end */
 
@@ -21,7 +21,7 @@ const BOUNDS = {
 const SHARES = [0.05, 0.25, 0.5, 0.75]; // of the largest one
 
 /** Titles with units, and whether a sign is shown. @type {Record<Mode, string>} */
-export const TITLES = {
+const TITLES = {
   kind: "What each token belongs to; sampled tokens are underlined",
   loss: "Tokens in the loss of the update",
   logprob: "Probability of the token when it was sampled; shades begin below 90, 50, 20 and 5%",
@@ -34,6 +34,18 @@ export const TITLES = {
   share: "Share of the attempt's loss, relative to the largest",
   retokenised: "Tokens that become different ones when the text is tokenised again",
 };
+
+/** Titles of the modes that differ for tokens computed from a checkpoint afterwards. @type {Partial<Record<Mode, string>>} */
+const COMPUTED_TITLES = {
+  loss: "Tokens that the loss of the update contained, by the trainer's rules",
+  logprob: "Probability under the checkpoint's weights; shades begin below 90, 50, 20 and 5%",
+  entropy: "Entropy under the checkpoint's weights; shades begin at 0.1, 0.5, 1 and 2 nats",
+};
+
+/** Title of a mode. @param {Reading} reading @param {Mode} mode */
+export function titleOf(reading, mode) {
+  return (reading.computed_from === undefined ? undefined : COMPUTED_TITLES[mode]) ?? TITLES[mode];
+}
 
 /** Largest absolute number; 0 if there is none. @param {(number|null)[]|undefined} values */
 export function largest(values) {

@@ -14,6 +14,7 @@ let moved = false;
 const player = new Player(need(document, "[data-player]"), {
   onMove: (position) => {
     if (moved) history.replaceState(null, "", location.pathname + withFound(toAddress(position)));
+    document.dispatchEvent(new CustomEvent("playermoved", { detail: position }));
   },
 });
 const asked = new URLSearchParams(location.search);

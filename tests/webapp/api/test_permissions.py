@@ -24,6 +24,7 @@ from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
 from webapp.annotations.actions import do_comment
 from webapp.annotations.models import Comment, Star, Tagging
 from webapp.api.root import api
+from webapp.branching.models import BranchQuestion
 from webapp.notifications.models import Delivery, Rule
 from webapp.notifications.rule_actions import do_create_rule
 from webapp.reports.actions import do_create_report
@@ -35,7 +36,7 @@ from webapp.studies.study_spec import CatalogueSpec
 from webapp.teams.actions import do_set_role
 from webapp.teams.models import Membership
 from webapp.trajectories.actions import do_share_trajectory
-from webapp.trajectories.models import Group, ShareLink, Trajectory
+from webapp.trajectories.models import Group, ShareLink, TokenArrays, Trajectory
 
 OPEN = {"get_me", "list_environments", "get_environment", "list_presets", "get_preset", "list_workers", "list_runs"} | {
     "list_models",
@@ -58,12 +59,14 @@ BODIES: dict[str, Any] = {
     "clone_run": {"overrides": {"seed": 2}},
     "update_run": {"title": "Renamed"},
     "control_run": {"action": "cancel"},
+    "change_settings": {"changes": {"optimizer.policy_lr": 5e-5}},
     "create_share": {"turn": 0},
     "create_report": {"title": "What broke", "body": "Some *words*."},
     "create_study": {"kind": "catalogue", "study": "figure-9", "scale": "smoke", "seeds": 1},
     "update_study": {"visibility": "link"},
     "control_study": {"action": "pause"},
     "update_report": {"body": "Better words.", "version": 1},
+    "ask_question": {"turn": 0, "samples": 2},
     "create_comment": {"text": "Look at this.", "turn": 0},
     "update_comment": {"text": "Look at that."},
     "create_alert": {"name": "Failures", "events": ["failed"], "channel": "inbox"},
@@ -87,6 +90,7 @@ PARTS = {
     "studies": "study",
     "comments": "comment",
     "alerts": "rule",
+    "branches": "question",
     "teams": "team",
 }
 """First part of a path → the object that its slug names; others name the run."""
@@ -138,6 +142,9 @@ def path_values(people: People, run: Run) -> dict[str, str]:
     rule = do_create_rule(
         people.team, people.owner, name="Failures", events=["failed"], channel=Rule.Channel.WEBHOOK, url=HOOK
     )
+    question = BranchQuestion.objects.create(
+        trajectory=found, kind="value", samples=4, total=4, requested_by=people.owner, requested_at=timezone.now()
+    )
     GeneralizationMatrix.objects.create(run=run, seq=1, time=timezone.now(), policies=[], suites=[], cells=[])
     checkpoint = run.folder / checkpoint_path(1)
     checkpoint.mkdir(parents=True)
@@ -157,6 +164,7 @@ def path_values(people: People, run: Run) -> dict[str, str]:
         "study": study.slug,
         "comment": comment.slug,
         "rule": rule.slug,
+        "question": question.slug,
         "offset": str(run.journal_offset),
     }
 
@@ -166,6 +174,8 @@ def prepared(name: str, path_values: dict[str, str]) -> None:
     Worker.objects.update(last_seen_at=timezone.now())  # alive, however long the operations before have taken
     if name == "delete_run":
         Run.objects.update(state=Run.State.FINISHED)
+    if name == "compute_trajectory_tokens":
+        TokenArrays.objects.all().delete()
     if name in ("append_journal", "put_image"):
         Run.objects.update(imported=True)
 
@@ -188,7 +198,9 @@ def send_request(
     )
     path += QUERIES.get(name, "").format(**path_values)
     body = BODIES.get(name)
-    if name == "import_run":
+    if name == "ask_question":
+        body = body | {"trajectory": path_values["trajectory"]}
+    elif name == "import_run":
         body = journal_builder.write(tmp_path, journal_builder.started()).read_bytes()
     elif name == "append_journal":
         body = b""
@@ -205,7 +217,7 @@ def test_the_owner_may_do_everything(
         with operation_undone(subtests, name):
             prepared(name, path_values)
             answer = send_request(callers.owner, name, method, path, path_values, tmp_path)
-            assert answer.status_code in (200, 201, 204), answer.content
+            assert answer.status_code in (200, 201, 202, 204), answer.content
             check_documented(answer, method, path)
 
 
@@ -218,7 +230,7 @@ def test_a_member_may_do_everything_but_what_belongs_to_an_author(
         with operation_undone(subtests, name):
             prepared(name, path_values)
             answer = send_request(callers.viewer, name, method, path, path_values, tmp_path)
-            assert answer.status_code in ((403,) if name in AUTHORS | ADMINS else (200, 201, 204)), answer.content
+            assert answer.status_code in ((403,) if name in AUTHORS | ADMINS else (200, 201, 202, 204)), answer.content
 
 
 @pytest.mark.django_db
@@ -283,6 +295,6 @@ def state() -> list[Any]:
         Trajectory.objects.count(),
         *(
             list(model.objects.order_by("pk").values())
-            for model in (Comment, Star, Tagging, Rule, Delivery, StoredModel)
+            for model in (Comment, Star, Tagging, Rule, Delivery, StoredModel, BranchQuestion)
         ),
     ]

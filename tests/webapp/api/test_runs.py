@@ -289,6 +289,45 @@ def test_a_run_is_paused_and_resumed_and_impossible_requests_explained(callers: 
     assert callers.owner.post(path, {"action": "explode"}).status_code == 422
 
 
+def test_settings_are_changed_while_a_run_trains_and_impossible_changes_explained(callers: Callers, run: Run) -> None:
+    path = f"/api/runs/{run.slug}/changes"
+    sent = {"changes": {"optimizer.policy_lr": 5e-5, "evaluation.every": 5}, "why": "the curve is shaky"}
+    answer = callers.owner.post(path, sent)
+    assert (answer.status_code, answer.json()["iteration"]) == (202, None)
+    assert answer.json()["changes"] == {"optimizer.policy_lr": "5e-05", "evaluation.every": "5"}
+    (listed,) = callers.viewer.get(path).json()["items"]
+    assert (listed["by"], listed["why"], listed["refused"]) == ("ada", "the curve is shaky", "")
+    assert callers.viewer.post(path, sent).status_code == 403
+    unknown = callers.owner.post(path, {"changes": {"rollout.groups": 9}})
+    assert (unknown.status_code, list(problem(unknown)["fields"])) == (422, ["rollout.groups"])
+    assert callers.owner.post(path, {"changes": {"optimizer.policy_lr": "fast"}}).status_code == 422
+    state(run, "finished")
+    assert (callers.owner.post(path, sent).status_code, run.setting_changes.count()) == (409, 1)
+
+
+def test_a_run_is_rewound_to_a_kept_checkpoint(callers: Callers, run: Run) -> None:
+    path = f"/api/runs/{run.slug}/changes"
+    Run.objects.filter(pk=run.pk).update(iteration=20)
+    run.checkpoints.create(iteration=10, path="checkpoints/000010", bytes=1, time=timezone.now())
+    lost = callers.owner.post(path, {"rewind_to": 7})
+    assert (lost.status_code, problem(lost)["fields"]) == (
+        422,
+        {"rewind_to": "No checkpoint of iteration 7 is kept (kept: 10)."},
+    )
+    assert callers.owner.post(path, {"why": "nothing asked for"}).status_code == 422
+    assert callers.viewer.post(path, {"rewind_to": 10}).status_code == 403
+    answer = callers.owner.post(
+        path, {"rewind_to": 10, "changes": {"optimizer.policy_lr": 5e-5}, "why": "it collapsed"}
+    )
+    assert (answer.status_code, answer.json()["rewind_to"], answer.json()["rewind_from"]) == (202, 10, None)
+    (listed,) = callers.viewer.get(path).json()["items"]
+    assert (listed["rewind_to"], listed["changes"]) == (10, {"optimizer.policy_lr": "5e-05"})
+    assert callers.owner.post(path, {"rewind_to": 10}).status_code == 422, "one waits"
+    state(run, "finished")
+    ended = callers.owner.post(path, {"rewind_to": 10})
+    assert (ended.status_code, f"run:{run.slug}@" in problem(ended)["message"]) == (409, True)
+
+
 def test_a_clone_differs_only_in_the_overrides(callers: Callers, run: Run) -> None:
     answer = callers.owner.post(f"/api/runs/{run.slug}/clone", {"overrides": {"seed": 9}}, Idempotency_Key="c")
     clone = Run.objects.get(slug=answer.json()["slug"])

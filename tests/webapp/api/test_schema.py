@@ -14,6 +14,7 @@ import schemathesis
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, transaction
+from django.utils import timezone
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import CHECKS
 from schemathesis.config import GenerationConfig
@@ -25,6 +26,7 @@ from tests.webapp.observed_images import observe
 from tests.webapp.page_requests import play
 from webapp.annotations.actions import do_comment
 from webapp.api.root import api
+from webapp.branching.models import BranchQuestion
 from webapp.notifications.models import Rule
 from webapp.notifications.rule_actions import do_create_rule
 from webapp.reports.actions import do_create_report
@@ -55,6 +57,9 @@ WITH_RULES = {
     "list_studies": "cursors are signed",
     "create_study": "settings depend on each other, and on the kind of study",
     "create_share": "must end in the future, at a turn that exists",
+    "compute_trajectory_tokens": "the run's weights must be on this site",
+    "ask_question": "the attempt must have the turn, and its environment must be playable again",
+    "list_questions": "cursors are signed",
     "create_comment": "must be on a turn that exists",
     "tag_trajectory": "needs a letter or a digit",
     "create_alert": "settings depend on each other",
@@ -110,6 +115,10 @@ def path_values(people: People, run: Run) -> PathValues:
     comment = do_comment(found, people.owner, "Odd.")
     rule = do_create_rule(people.team, people.owner, name="Failures", events=["failed"], channel=Rule.Channel.INBOX)
     slugs = {"runs": run.slug, "trajectories": found.slug, "reports": report.slug, "studies": study.slug}
+    question = BranchQuestion.objects.create(
+        trajectory=found, kind="value", samples=4, total=4, requested_by=people.owner, requested_at=timezone.now()
+    )
+    slugs |= {"branches": question.slug}
     slugs |= {"comments": comment.slug, "alerts": rule.slug, "teams": people.team.slug}
     return PathValues(
         slugs,

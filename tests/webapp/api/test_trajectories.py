@@ -33,7 +33,7 @@ def played(story: None, run: Run) -> Run:
 
 def test_every_filter_and_order_of_the_explorer_is_supported() -> None:
     here = set(TrajectoryQuery.model_fields) - {"limit", "cursor"}
-    there = {field.name for field in fields(Filters)} - {"hide"}  # hidden columns are of the page only
+    there = {field.name for field in fields(Filters)} - {"hide", "view"}  # columns and labels are of the page only
     assert here == there - {"group"} | {"group_number"}
     assert {name.removeprefix("-") for name in Sort.__args__} == set(SORTS)  # type: ignore[attr-defined]
 

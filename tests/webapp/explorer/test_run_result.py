@@ -232,7 +232,7 @@ def test_the_query_count_does_not_depend_on_the_puzzles(
     run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     finish(run, BEFORE * 4, AFTER_ * 4)
-    with django_assert_max_num_queries(26):
+    with django_assert_max_num_queries(27):
         who.owner.get(f"/runs/{run.slug}/")
 
 

@@ -234,6 +234,7 @@ VALUES = {
     "text": st.sampled_from(["corner", '"left of" -wall', "3,4", "näher & \U0001f600 a"]),
     "hide": st.lists(st.sampled_from(HIDEABLE), unique=True).map(" ".join),
     "sort": st.sampled_from(["reward", "-reward", "place", "-iteration"]),
+    "view": st.sampled_from(["12", "-12", "broken-format"]),
 }
 
 

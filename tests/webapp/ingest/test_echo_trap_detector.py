@@ -406,11 +406,11 @@ def test_an_open_page_shows_what_a_reloaded_one_shows(
         for part in ("evidence", "alarms", "alarm"):
             assert reduced[part] == reloaded[part], part
     state = echo_trap.get_state(reloaded)
-    titles = {sign.key: sign.title for sign in SIGNALS}
+    signs = {sign.key: {"title": sign.title, "bad": sign.bad} for sign in SIGNALS}
     shown = evaluate(
         "live/echo_trap.js",
-        "[levelOf(data.page), messageOf(data.page, levelOf(data.page), data.titles)]",
-        {"page": reloaded, "titles": titles},
+        "[levelOf(data.page), messageOf(data.page, levelOf(data.page), data.signs)]",
+        {"page": reloaded, "signs": signs},
     )
     assert shown == [state, echo_trap.message(reloaded, state)]
 

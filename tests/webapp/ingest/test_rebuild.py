@@ -26,7 +26,7 @@ from webapp.ingest.rebuild import RebuildRefused, do_rebuild, do_rebuild_ended, 
 from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import snapshot
 from webapp.runs import object_storage
-from webapp.runs.models import Run
+from webapp.runs.models import Checkpoint, Run
 from webapp.trajectories.actions import do_share_trajectory
 from webapp.trajectories.models import Trajectory
 
@@ -47,6 +47,29 @@ def whole(run: Run, folder: Path) -> bytes:
     JournalTailer(run, folder).drain()
     run.refresh_from_db()
     return path.read_bytes()
+
+
+def test_a_cut_before_the_first_attempt_began_loses_nothing(run: Run, folder: Path) -> None:
+    path = journal_builder.write(folder, journal.Phase(phase="load", iteration=0), *journal_builder.whole_run(1))
+    JournalTailer(run, folder).drain()
+    run.refresh_from_db()
+    first, second, *_ = path.read_bytes().splitlines(keepends=True)
+
+    def is_same(data: bytes) -> bool:
+        path.write_bytes(data)
+        tailer = JournalTailer(run, folder)
+        assert tailer.drain() == 0
+        assert tailer.mismatch is not None
+        return tailer.mismatch.same_run
+
+    assert not is_same(first), "a checkpoint was saved later: the file is not what a power cut leaves"
+    Checkpoint.objects.filter(run=run).delete()
+    for size in (0, 5, len(first), len(first) + 1, len(first) + len(second) - 1):
+        assert is_same((first + second)[:size]), size
+    assert not is_same(first.replace(b'"load"', b'"rollout"')), "not what was read"
+    path.write_bytes((first + second)[:-1])
+    rebuilt = do_rebuild(run, folder)
+    assert (rebuilt.seq, rebuilt.journal_error, rebuilt.attempt) == (1, "", 0)
 
 
 def test_every_cut_of_the_last_lines_is_detected(run: Run, folder: Path, whole: bytes) -> None:

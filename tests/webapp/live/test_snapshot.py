@@ -92,5 +92,5 @@ def test_the_query_count_is_constant_in_the_number_of_turns(
 ) -> None:
     journal_builder.write(tmp_path, *journal_builder.whole_run(3))
     JournalTailer(run, tmp_path).drain()
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         snapshot(run)

@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from tests.webapp import played_branches
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, play, who
 from webapp.operations.retention import do_thin, thinnable
@@ -53,6 +54,8 @@ def test_a_thinned_run_remains_readable(old: Run, people: People, who: Visitors)
     people.team.retention_days = 30
     people.team.save()
     Trajectory.objects.filter(run=old, iteration=1, group__number=1, member=0).update(split="eval")
+    question = played_branches.ask(Trajectory.objects.filter(run=old, split="eval")[0], people.owner, turn=0)
+    played_branches.begin(question)
     may_go = list(thinnable(timezone.now()).order_by("pk"))
     pinned, shared, *others = may_go
     Trajectory.objects.filter(pk=pinned.pk).update(pinned=True)
@@ -61,6 +64,7 @@ def test_a_thinned_run_remains_readable(old: Run, people: People, who: Visitors)
     assert do_thin(timezone.now()) == len(others) > 0
     assert do_thin(timezone.now()) == 0
     assert {pinned.pk, shared.pk} <= kept(old)
+    assert not Trajectory.with_branches.filter(group=question.group_id).exists(), "branches go first"
     assert kept(old).isdisjoint({one.pk for one in others})
     assert Trajectory.objects.filter(run=old, split="eval").count() == evaluated > 0
     assert Group.objects.filter(run=old).count() == groups

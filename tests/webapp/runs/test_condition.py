@@ -63,7 +63,9 @@ def test_every_place_states_the_same_condition(
 
 
 def test_the_way_out_of_a_collapse_starts_at_the_last_healthy_checkpoint(run: Run, who: Visitors) -> None:
-    run.config = with_values(RunConfig(iterations=60), {"algorithm.group_filter": "none"}).model_dump(mode="json")
+    plans = {"changes": {"optimizer.policy_lr@5": 5e-5, "optimizer.policy_lr@25": 1e-5}, "rewinds": {"50": "40"}}
+    values = plans | {"algorithm.group_filter": "none"}
+    run.config = with_values(RunConfig(iterations=60), values).model_dump(mode="json")
     alarms(run, (9, "watch"), (12, "healthy"), (25, "watch"), (30, "trapped"))
     for iteration in (10, 20, 30, 40):
         run.checkpoints.create(iteration=iteration, bytes=1, time=timezone.now())
@@ -74,6 +76,7 @@ def test_the_way_out_of_a_collapse_starts_at_the_last_healthy_checkpoint(run: Ru
         f"run:{run.slug}@20",
     )
     assert (found.config.iterations, found.config.algorithm.group_filter_keep) == (40, 0.25)
+    assert (found.config.optimizer.policy_lr, found.config.changes, found.config.rewinds) == (5e-5, {}, {})
     page = who.owner.get(f"/runs/{run.slug}/").content.decode()
     assert "Continue from iteration 20 with StarPO-S" in page
     assert page.index('data-trap="trapped"') < page.index("data-stage")  # above the stage, not below it

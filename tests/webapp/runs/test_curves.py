@@ -105,7 +105,7 @@ def test_the_query_count_of_the_curves_is_constant(
 ) -> None:
     for name in ("reward/mean", "entropy/mean", "policy/loss"):
         fill(run, [0.5] * (25 * count), name)
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(15):
         assert who.owner.get(f"/runs/{run.slug}/curves").status_code == 200
     with django_assert_max_num_queries(6):
         names = "names=reward/mean&names=entropy/mean,policy/loss"

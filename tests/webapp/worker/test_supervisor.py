@@ -34,6 +34,7 @@ from webapp.runs import actions, token_subscriptions
 from webapp.runs.actions import do_request
 from webapp.runs.models import EventBatch, Run, Worker
 from webapp.runs.run_files import RunFiles
+from webapp.runs.setting_changes import do_request_changes
 from webapp.trajectories.models import Turn
 from webapp.worker import parent_guard, supervisor
 from webapp.worker.claims import do_claim_run
@@ -133,6 +134,29 @@ def test_a_message_delivered_twice_starts_one_trainer(run: Run) -> None:
     do_request(run, "stop")
     assert watch.ended() == "stopped"
     assert sum(isinstance(event, journal.RunStarted) for event in read_journal(run)) == 1
+
+
+def test_requested_settings_reach_the_real_trainer(run: Run) -> None:
+    shape = {"groups": 2, "group_size": 2, "max_turns": 1, "max_response_tokens": 24}
+    config = RunConfig.model_validate(
+        {
+            "environment": {"name": "Bandit"},
+            "iterations": 3,
+            "rollout": shape,
+            "algorithm": {"estimator": "gae"},
+            "evaluation": {"prompts": 0},
+            "policy": {"threads": 1},
+        }
+    )
+    Run.objects.filter(pk=run.pk).update(config=config.model_dump(mode="json"))
+    do_request_changes(fresh(run), run.author, {"optimizer.policy_lr": "5e-5"}, "before it starts")
+    assert supervise(take(run), intervals=INTERVALS) == "finished"
+    run = fresh(run)
+    (change,) = run.setting_changes.all()
+    assert (change.iteration, change.refused, run.iteration) == (1, "", 3)
+    assert run.config["changes"] == {"optimizer.policy_lr@1": "5e-5"}
+    rates = run.metrics.filter(name="policy/learning_rate").values_list("value", flat=True)
+    assert set(rates) == {5e-5}
 
 
 @pytest.mark.parametrize(("wish", "state"), [("pause", "paused"), ("stop", "stopped")])

@@ -1,22 +1,27 @@
-"""Endpoints of trajectories: search with the explorer's filters, and one trajectory with its turns. Read-only."""
+"""Endpoints of trajectories: search with the explorer's filters, one trajectory with its turns, and its tokens."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Query, Router, Status
 from pydantic import Field
 
 from webapp.api.auth import caller
+from webapp.api.branch_serializers import question_of
 from webapp.api.errors import invalid, refused
 from webapp.api.routes.trajectory_filter import TrajectoryFilter
 from webapp.api.schemas.shared_schemas import Cursor, Limit, RunSlug, TrajectorySlug
+from webapp.api.schemas.token_schemas import TokenState, TrajectoryTokensOut
 from webapp.api.schemas.trajectory_schemas import TrajectoryDetail, TrajectoryPage
 from webapp.api.serializers import is_inside, trajectory_out
+from webapp.api.token_serializers import token_state, tokens_out
 from webapp.explorer.trajectory_filters import filter_trajectories
+from webapp.teams.access import require_writer
 from webapp.trajectories import pagination
 from webapp.trajectories.serialize import player_data
+from webapp.trajectories.token_computation import do_request_tokens
 
 router = Router(tags=["trajectories"])
 Sort = Literal[
@@ -97,4 +102,34 @@ def get_trajectory(request: HttpRequest, slug: TrajectorySlug) -> TrajectoryDeta
         marks=data["marks"],
         verdict=data["verdict"],
         recorded=data.get("recorded", False),
+        question=question_of(trajectory),
     )
+
+
+@router.get(
+    "/trajectories/{slug}/tokens",
+    response={200: TrajectoryTokensOut} | refused(),
+    operation_id="get_trajectory_tokens",
+    summary="Read a trajectory's tokens",
+)
+def get_trajectory_tokens(request: HttpRequest, slug: TrajectorySlug) -> TrajectoryTokensOut:
+    """Everything that the policy read and wrote, token by token; empty lists if there are no tokens."""
+    return tokens_out(caller(request).trajectory(slug))
+
+
+@router.post(
+    "/trajectories/{slug}/tokens",
+    response={202: TokenState} | refused(409),
+    operation_id="compute_trajectory_tokens",
+    summary="Compute tokens that were not recorded",
+)
+def compute_trajectory_tokens(request: HttpRequest, slug: TrajectorySlug) -> Status[TokenState]:
+    """Request that a worker computes the tokens from the nearest kept checkpoint; read them to see when they are there.
+
+    Repeated, it starts nothing new. 409 if they cannot be computed: the message says why.
+    """
+    requester = caller(request)
+    trajectory = requester.trajectory(slug)
+    require_writer(requester.user, trajectory.run.team_id)
+    do_request_tokens(trajectory, requester.user)
+    return Status(202, token_state(trajectory))

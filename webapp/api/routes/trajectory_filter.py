@@ -70,6 +70,9 @@ class TrajectoryFilter(Schema):
     text: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*[A-Za-z0-9][^\x00]*$")] | None = Field(
         None, description='Words, "a phrase", or, -without: in thought or answer.'
     )
+    pattern: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")] | None = Field(
+        None, description="A regular expression (PostgreSQL's) that the response of a turn matches somewhere."
+    )
     starred: bool | None = Field(None, description="By any member of the team.")
     tag: Annotated[str, Field(max_length=40, pattern=r"^[^\x00]*$")] | None = Field(
         None, description="A tag of the team."

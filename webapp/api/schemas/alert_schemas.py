@@ -10,10 +10,10 @@ from pydantic import Field, StrictBool
 
 from webapp.api.schemas.shared_schemas import Slug, StrictSchema, TeamOut
 
-AlertEvent = Literal["watch", "trapped", "sick", "failed", "finished", "reached", "fell", "queued", "stalled"]
+AlertEvent = Literal["watch", "trapped", "sick", "failed", "finished", "reached", "fell", "share", "queued", "stalled"]
 AlertScope = Literal["all", "environment", "tag", "own", "run"]
 AlertChannel = Literal["inbox", "email", "webhook", "slack"]
-Events = Annotated[list[AlertEvent], Field(min_length=1, max_length=8)]
+Events = Annotated[list[AlertEvent], Field(min_length=1, max_length=10)]
 RuleName = Annotated[str, Field(pattern=r"^[^\x00]*\S[^\x00]*$", max_length=120)]
 ScopeValue = Annotated[
     str,

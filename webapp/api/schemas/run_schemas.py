@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import Field, StrictBool
 
+from trainer.config.changes import CHANGEABLE
 from trainer.config.run import RunConfig
 from webapp.api.schemas.shared_schemas import (
     Gpus,
@@ -184,6 +185,42 @@ class RunPatch(StrictSchema):
     visibility: Visibility | None = Field(default=None, description="Only the author and admins may make it private.")
     priority: Priority | None = Field(default=None, description="“high” is reserved for admins of the team.")
     group: GroupName | None = None
+
+
+SettingName = Annotated[str, Field(max_length=100, pattern=r"^[a-z_.]+$")]
+
+
+class SettingsRequest(StrictSchema):
+    """A request to change settings while a run trains, to rewind it, or both."""
+
+    changes: Annotated[dict[SettingName, float], Field(max_length=20)] = Field(
+        default_factory=dict,
+        description=f"Dotted name of a setting → its new value. Possible for {', '.join(CHANGEABLE)}.",
+        examples=[{"optimizer.policy_lr": 1e-6}],
+    )
+    rewind_to: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
+        default=None,
+        description="Iteration of a kept checkpoint to which the run goes back first; null: it goes on.",
+    )
+    why: Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=1000)] = Field(default="", description="The reason.")
+
+
+class SettingsChangeOut(Schema):
+    """A change of settings while a run trains, or a rewind, as planned in its settings or requested."""
+
+    request: str = Field(description="Its identity in the journal; “planned@ITERATION” if planned.")
+    changes: dict[str, str] = Field(description="Dotted name of a setting → its new value.")
+    by: str = Field(description="Who requested it; empty: planned.")
+    why: str
+    iteration: int | None = Field(description="The first iteration with the new values; null: the trainer is asked.")
+    rewind_to: int | None = Field(description="The checkpoint to which the run goes back; null: it goes on.")
+    rewind_from: int | None = Field(description="Iterations that were finished before the rewind; null before it.")
+    refused: str = Field(description="Why the trainer changed nothing; empty: it did, or has not answered.")
+    time: datetime = Field(description="Time of the request, then of the trainer's answer.")
+
+
+class SettingsChangeList(Schema):
+    items: list[SettingsChangeOut] = Field(description="The oldest first.")
 
 
 class RunControl(StrictSchema):

@@ -27,10 +27,10 @@ class TrajectoryOut(Schema):
     run: str = Field(description="Slug.")
     key: str = Field(description="Its id in the journal.")
     iteration: int
-    split: Literal["train", "eval"]
+    split: Literal["train", "eval", "branch"]
     suite: str = Field(description="Evaluation suite; empty for training.")
     environment: str
-    group: int = Field(description="0-based within iteration, split and suite.")
+    group: int = Field(description="0-based within iteration, split and suite; of a branch: of its question.")
     member: int = Field(description="0-based within the group.")
     status: Literal["waiting", "playing", "success", "failed", "interrupted", "unknown"]
     end: str = Field(description="Why it ended: terminated, turns, actions, truncated, interrupted; empty before.")
@@ -111,6 +111,9 @@ class TrajectoryDetail(Schema):
         description="Of a failed attempt; null otherwise, and where the solver is silent."
     )
     recorded: bool = Field(description="Of a run of another trainer: its responses have no format of Echoscope's.")
+    question: str | None = Field(
+        description="Of a branch: slug of the question that it answers (docs/branching.md); null of others."
+    )
 
 
 class TrajectoryPage(Schema):

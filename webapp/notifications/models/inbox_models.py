@@ -69,6 +69,7 @@ class Notification(models.Model):
         WATCH = "watch", "Echo Trap: watch"
         TRAPPED = "trapped", "Echo Trap: trapped"
         SICK = "sick", "Run is sick"
+        SHARE = "share", "Watched view"
         SOLVED = "solved", "First success"
         COMMENT = "comment", "Comment"
         ALERT = "alert", "Alert"

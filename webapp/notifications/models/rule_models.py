@@ -39,6 +39,7 @@ class Rule(SoftDeleted):
         FINISHED = "finished", "Run finished"
         REACHED = "reached", "Evaluation reached the threshold"
         FELL = "fell", "Evaluation fell below the threshold"
+        SHARE = "share", "Watched view rose above its threshold"
         QUEUED = "queued", "Run waits in the queue"
         STALLED = "stalled", "Run makes no progress"
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from webapp.pages.run_page import run_page
-from webapp.runs import curves, echo_trap
+from webapp.runs import curves, echo_trap, setting_changes
 from webapp.runs.models import Checkpoint, Run
 
 
@@ -22,7 +22,7 @@ def curves_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse:
     everything = curves.sections(curves.load_metric_names([run.pk]))
     overview, sections = curves.split_overview(everything, run.environment)
     checkpoints = list(Checkpoint.objects.filter(run=run).order_by("iteration").values_list("iteration", flat=True))
-    bands = echo_trap.all_bands(run)
+    bands, changed = echo_trap.all_bands(run), setting_changes.marks(run)
     return run_page(
         request,
         run,
@@ -36,7 +36,8 @@ def curves_page(request: HttpRequest, run: Run, **context: Any) -> HttpResponse:
         bands=bands,
         band_text=echo_trap.bands_text(bands),
         checkpoints=checkpoints,
-        marks={"bands": [*_warmup_band(run), *bands], "checkpoints": checkpoints},
+        changed=changed,
+        marks={"bands": [*_warmup_band(run), *bands], "checkpoints": checkpoints, "changes": changed},
         **context,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -15,10 +16,13 @@ from trainer.metrics.training_use import TRAINING_USES
 from webapp.annotations.models import Tag
 from webapp.explorer import rows
 from webapp.explorer.counts import facts
-from webapp.explorer.facets import survey
+from webapp.explorer.facets import Survey, survey
 from webapp.explorer.filter_values import FORMATS
+from webapp.explorer.open_view import OpenView, draw_sample, is_sample, labels_of, open_view, summarize_labels
+from webapp.explorer.scanners import SCANNERS
 from webapp.explorer.trajectory_filters import (
     CLAIMS,
+    DEFAULT_SORT,
     MARKS,
     OUTCOMES,
     BadCursor,
@@ -35,6 +39,7 @@ from webapp.runs.models import Run
 from webapp.saved_views.models import SavedView
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
+from webapp.teams.models import Membership
 from webapp.trajectories.end_reasons import END_REASONS
 from webapp.trajectories.models import Group
 
@@ -54,6 +59,7 @@ MORE_FILTERS = (
     "training",
     "kept",
     "alarm",
+    "pattern",
     "group",
     "starred",
     "tag",
@@ -114,43 +120,81 @@ def _filters(request: HttpRequest, inside: bool) -> tuple[Filters, dict[str, str
     return (filters if inside else filters.without_annotations()), errors
 
 
+@dataclass(frozen=True)
+class _Listed:
+    """The attempts of the page and what is said above them."""
+
+    page: CursorPage
+    facts: str
+    stale: str = ""
+    survey: Survey | None = None
+    counts: dict[str, int] | None = None
+    """Numbers that open pages of an active run update."""
+
+
 def _context(request: HttpRequest, run: Run, inside: bool) -> dict[str, Any]:
     filters, errors = _filters(request, inside)
-    current, stale = _page(request, run, filters)
+    view = open_view(run, filters)
+    filters = filters if view else replace(filters, view="")
     groups = Group.objects.filter(run=run, superseded=False).order_by("environment", "suite")
     kinds = list(groups.values_list("environment", "suite").distinct())
     environments = sorted({environment for environment, _ in kinds})
+    several = len(environments) > 1
     form = rows.form(request.GET, errors)
-    surveyed = survey(run, filters, several_environments=len(environments) > 1)
-    totals = surveyed.totals or facts(run, filters)
-    changing = run.state in UNFINISHED
+    sample = view is not None and is_sample(filters)
+    listed = _sample(run, view, filters) if view and sample else _found(request, run, filters, several)
+    current = listed.page
+    labels = labels_of(view, current.items) if view else {}
     return {
         "inside": inside,
-        "rows": rows.rows(current.items, filters),
-        "columns": rows.columns(filters, run.task_noun, len(environments) > 1),
-        "several": len(environments) > 1,
+        "rows": rows.rows(current.items, filters, labels),
+        "columns": rows.columns(filters, run.task_noun, several, sorted=not (sample and filters.sort == DEFAULT_SORT)),
+        "several": several,
         "environments": environments,
         "suites": sorted({suite for _, suite in kinds if suite}),
         "form": form,
         "errors": errors,
         "chosen": rows.active_filters(filters),
         "more_open": any(field.value for name, field in form.items() if name.split("_")[0] in MORE_FILTERS),
-        "facts": rows.facts_text(totals),
-        "survey": surveyed,
+        "facts": listed.facts,
+        "survey": listed.survey,
         "hide": filters.hide,
         "false_kinds": " ".join(filters.false_claim_kinds or ()),
-        "hideable": rows.hideable(filters, len(environments) > 1),
+        "hideable": rows.hideable(filters, several),
         "sort": filters.sort,
-        "stale": stale,
-        "changing": changing,
-        "counts": {"seq": run.seq, "found": totals.found} if changing else None,
+        "stale": listed.stale,
+        "changing": run.state in UNFINISHED,
+        "counts": listed.counts,
         "first_query": filters.query(),
+        "scanners": SCANNERS,
         "saved_views": saved_views(request, SavedView.List.TRAJECTORIES),
         "next_query": current.next and filters.query(at=current.next),
         "previous_query": current.previous and filters.query(at=current.previous),
-        "address_query": filters.query(at=None if stale else request.GET.get("at") or None),
+        "address_query": filters.query(at=None if listed.stale else request.GET.get("at") or None),
         "played": bool(kinds),
+        "view": view,
+        "sample": sample,
+        "labels": summarize_labels(request.user, run.team_id, view) if view else None,
+        "may_label": role_in_team(request.user, run.team_id) in Membership.WRITERS,
     }
+
+
+def _found(request: HttpRequest, run: Run, filters: Filters, several: bool) -> _Listed:
+    current, stale = _page(request, run, filters)
+    surveyed = survey(run, filters, several_environments=several)
+    totals = surveyed.totals or facts(run, filters)
+    counts = {"seq": run.seq, "found": totals.found} if run.state in UNFINISHED else None
+    return _Listed(current, rows.facts_text(totals), stale, surveyed, counts)
+
+
+def _sample(run: Run, view: OpenView, filters: Filters) -> _Listed:
+    """Return a random sample of what the view does not find, in random order unless it is sorted."""
+    drawn = draw_sample(run, view).select_related("group")
+    if filters.sort == DEFAULT_SORT:
+        current = CursorPage(list(drawn.order_by("slug")), None, None)
+    else:
+        current = page(drawn, filters.sort, None, PAGE_SIZE)
+    return _Listed(current, f"{len(current.items)} drawn at random")
 
 
 def _page(request: HttpRequest, run: Run, filters: Filters) -> tuple[CursorPage, str]:

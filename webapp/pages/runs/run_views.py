@@ -1,4 +1,4 @@
-"""Live and configuration tabs of a run, and redirects to its trajectories."""
+"""Live tab of a run, and redirects to its trajectories."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from trainer.config.files import ordered_dump
 from trainer.metrics.training_use import TRAINING_USES
-from webapp.core.output_budget import yaml_text
 from webapp.explorer import highlights, run_result
 from webapp.live.snapshot import rollout_shape, snapshot
 from webapp.pages.run_page import run_page
 from webapp.pages.runs import live_layout
 from webapp.pages.runs.curves_page import curves_page
+from webapp.runs import setting_changes
 from webapp.runs.access import get_run
-from webapp.runs.configuration import sections
 from webapp.runs.faults import list_faults
 from webapp.runs.launch import variations
 from webapp.runs.launch.recovery import last_healthy_checkpoint, recovery
@@ -29,7 +27,6 @@ from webapp.runs.models import Run
 from webapp.runs.run_files import model_name
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
-from webapp.trajectories.exports.run_downloads import has_journal
 from webapp.trajectories.first_successes import newest_first_successes
 from webapp.trajectories.models import Trajectory
 
@@ -66,6 +63,7 @@ def run_live(request: HttpRequest, slug: str) -> HttpResponse:
         "charts_without_data": live_layout.charts_without_data(run),
         "recovery": recovery(run, healthy),
         "healthy_checkpoint": healthy,
+        "rewindable": healthy is not None and not setting_changes.refusal(run, rewinds=True),
     } | _result_context(request, run)
     if "result" not in context:
         context["found"] = newest_first_successes(run)
@@ -126,27 +124,6 @@ def run_highlights(request: HttpRequest, slug: str) -> HttpResponse:
         return JsonResponse({"error": "iteration must be a whole number."}, status=400)
     chosen = highlights.of_iteration(run, int(number))
     return JsonResponse({"iteration": int(number), "highlights": [highlight.as_data() for highlight in chosen]})
-
-
-@account_optional
-@require_GET
-def run_configuration(request: HttpRequest, slug: str) -> HttpResponse:
-    """Show the complete RunConfig as YAML for the command line; for another trainer's run, its recorded settings."""
-    run = get_run(request.user, slug)
-    settings = ordered_dump(run.config) if run.recorded is None else run.recorded
-    text = yaml_text(settings) if settings else ""
-    if request.GET.get("download"):
-        response = HttpResponse(text, content_type="application/yaml; charset=utf-8")
-        response["Content-Disposition"] = f'attachment; filename="{run.slug}.yaml"'
-        return response
-    shown = sections(run) if run.recorded is None else []
-    context = {
-        "text": text,
-        "has_journal": has_journal(run),
-        "sections": shown,
-        "changed": [setting for section in shown for setting in section.settings if setting.preset is not None],
-    }
-    return run_page(request, run, "run-configuration", "runs/configuration.html", **context)
 
 
 @account_optional

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -46,9 +47,9 @@ def save_view(request: HttpRequest) -> HttpResponse:
     kind = SavedView.List.RUNS if run is None else SavedView.List.TRAJECTORIES
     query = clean_query(kind, str(data.get("query", "")))
     try:
+        watched = set(SavedView.objects.filter(author=user).exclude(curve="").values_list("pk", flat=True))
         view = do_save_view(user, kind, str(data.get("name", "")), query, team)
-        shared = f" and shared with {team.name}" if team else ""
-        messages.success(request, f"Saved as “{view.name}”{shared}.")
+        messages.success(request, _saved_text(view, was_watched=view.pk in watched))
     except ViewRefused as refusal:
         messages.warning(request, str(refusal))
     address = reverse("runs") if run is None else reverse("run-trajectories", args=[run.slug])
@@ -83,8 +84,16 @@ def clean_query(kind: str, query: str) -> str:
     """Return the filters, order and hidden columns in a query string, without pages, selections and invalid values."""
     data = QueryDict(query.removeprefix("?")[:5000])
     if kind == SavedView.List.TRAJECTORIES:
-        return Filters.parse(data)[0].query()
+        return replace(Filters.parse(data)[0], view="").query()
     return run_filters.query(run_filters.read(data))
+
+
+def _saved_text(view: SavedView, *, was_watched: bool) -> str:
+    shared = f" and shared with {view.team.name}" if view.team else ""
+    text = f"Saved as “{view.name}”{shared}."
+    if was_watched and not view.curve:
+        return f"{text} It is not watched any more, since its filters or its team changed."
+    return text
 
 
 def _own(request: HttpRequest, pk: int) -> SavedView:

@@ -13,10 +13,10 @@ from django.views.decorators.http import require_GET
 
 import envs
 from webapp.annotations.panel import panel
-from webapp.core import formatting
 from webapp.explorer.excerpts import search_phrases
 from webapp.explorer.found import find_place, read_found
 from webapp.explorer.related import same_prompt
+from webapp.pages.branch_panel import branch_panel
 from webapp.pages.link_previews import trajectory_preview
 from webapp.pages.trajectories.policy_input import has_template, policy_input
 from webapp.pages.trajectory_page import list_further_fields, player_context
@@ -24,7 +24,8 @@ from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.access import get_trajectory
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.branch_origin import branch_origin, place_text
+from webapp.trajectories.models import BRANCH, Trajectory
 from webapp.trajectories.reading import get_reading
 from webapp.trajectories.serialize import player_data, turn_events
 from webapp.trajectories.sharing.share_links import share_panel
@@ -42,7 +43,8 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
     """
     trajectory = get_trajectory(request.user, slug)
     role = role_in_team(request.user, trajectory.run.team_id)
-    members = list(trajectory.group.trajectories.order_by("member").only("slug", "member", "status", "group_id"))
+    group = Trajectory.with_branches.filter(group=trajectory.group_id).order_by("member")
+    members = list(group.only("slug", "member", "status", "group_id"))
     at = next(index for index, member in enumerate(members) if member.pk == trajectory.pk)
     filters = read_found(request.GET.get("found"), inside=role is not None)
     context = player_context(trajectory, player_data(trajectory)) | {
@@ -60,7 +62,12 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
         "meta": trajectory_preview(request, trajectory),
         "more": list_further_fields(trajectory) if role is not None else [],
     }
-    context |= panel(request.user, trajectory, role) | {"again": same_prompt(trajectory)}
+    context |= panel(request.user, trajectory, role)
+    context |= branch_panel(request.user, trajectory, {"turn": request.GET.get("turn", "1")})
+    if trajectory.split == BRANCH:
+        context["origin"] = branch_origin(trajectory)
+    else:
+        context["again"] = same_prompt(trajectory)
     return render(request, "trajectories/trajectory.html", context)
 
 
@@ -96,7 +103,7 @@ def policy_input_page(request: HttpRequest, slug: str, turn: int) -> HttpRespons
         "page": "runs",
         "trajectory": trajectory,
         "run": trajectory.run,
-        "place": formatting.place(trajectory.group.number, trajectory.member),
+        "place": place_text(trajectory),
         "turn": turn,
         "pieces": policy_input(trajectory.group.prompt, events, turn - 1, context_turns=window),
         "response": events[turn - 1]["response"],

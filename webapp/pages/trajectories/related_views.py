@@ -6,12 +6,11 @@ from itertools import zip_longest
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from webapp.core import formatting
 from webapp.core.streaming import release_connection
 from webapp.explorer.breaks import breaks, turn_boards
 from webapp.explorer.filmstrip import MAX_ALL, MAX_FRAMES, Chosen, choose
@@ -22,6 +21,7 @@ from webapp.runs.models import Run
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.board_text import board_text
+from webapp.trajectories.branch_origin import branch_origin, place_text
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import turn_events
 from webapp.trajectories.text_diff import compare_turns
@@ -37,9 +37,11 @@ NO_BOARDS = (None, None)
 def prompt(request: HttpRequest, slug: str) -> HttpResponse:
     """Show all trajectories of the run from this initial state: the group, and other iterations.
 
-    The film shows up to 12 iterations; `?all=1` shows up to 100.
+    The film shows up to 12 iterations; `?all=1` shows up to 100. A branch leads to the page of its attempt.
     """
     current = get_trajectory(request.user, slug)
+    if origin := branch_origin(current):
+        return redirect("prompt", origin.attempt.slug)
     again = same_prompt(current)
     board = _first_board(current)
     members = same_group(current)
@@ -48,7 +50,7 @@ def prompt(request: HttpRequest, slug: str) -> HttpResponse:
         "trajectory": current,
         "group": current.group,
         "run": current.run,
-        "place": formatting.place(current.group.number, current.member),
+        "place": place_text(current),
         "board": board,
         "board_text": board_text(board),
         "shown": board["kind"] != "text" or bool(board["text"].strip()),
@@ -95,7 +97,7 @@ def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
         "page": "runs",
         "run": left.run,
         "trajectory": left,
-        "sides": [(side, outcome(side), formatting.place(side.group.number, side.member)) for side in (left, right)],
+        "sides": [(side, outcome(side), place_text(side)) for side in (left, right)],
         "same_start": left.group.board == right.group.board,
         "inline": request.GET.get("view") == "inline",
     }

@@ -8,11 +8,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from trainer.config.run import POCKET
-from webapp.core import formatting
 from webapp.pages.link_previews import trajectory_preview
+from webapp.pages.token_panel import token_panel
 from webapp.pages.trajectory_page import private
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
+from webapp.trajectories.branch_origin import place_text
+from webapp.trajectories.computed_text import describe_computed
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.reading import LEGEND, get_reading
 from webapp.trajectories.sharing.share_links import find_link
@@ -53,17 +55,19 @@ def tokens_page(request: HttpRequest, slug: str) -> HttpResponse:
         "page": "runs",
         "trajectory": trajectory,
         "run": trajectory.run,
-        "place": formatting.place(trajectory.group.number, trajectory.member),
+        "place": place_text(trajectory),
         "meta": trajectory_preview(request, trajectory),
         "model": "" if model == POCKET else model,
     }
     if isinstance(reading, str):
-        return render(request, "trajectories/tokens.html", context | {"reason": reading})
+        panel = token_panel(request.user, trajectory)
+        return render(request, "trajectories/tokens.html", context | panel | {"reason": reading})
     context |= {
         "reading": reading,
         "checks": token_checks(reading),
         "facts": token_facts(reading),
         "notes": reading.notes,
+        "computed": describe_computed(trajectory, reading.computed) if reading.computed else [],
         "kinds": [(kind, name) for kind, name in LEGEND.items() if kind in reading.kinds()],
     }
     return render(request, "trajectories/tokens.html", context)

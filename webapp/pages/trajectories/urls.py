@@ -4,6 +4,7 @@ from django.urls import path
 
 from webapp.pages.trajectories import (
     annotation_views,
+    branch_views,
     challenge_views,
     embed_views,
     export_views,
@@ -13,6 +14,7 @@ from webapp.pages.trajectories import (
     player_views,
     related_views,
     share_views,
+    token_request_views,
     token_views,
 )
 
@@ -20,6 +22,14 @@ urlpatterns = [
     path("t/<slug:slug>", player_views.trajectory, name="trajectory"),
     path("t/<slug:slug>.json", player_views.trajectory_data, name="trajectory-data"),
     path("t/<slug:slug>/tokens", token_views.tokens_page, name="trajectory-token-page"),
+    path(
+        "t/<slug:slug>/tokens/computation", token_request_views.token_computation, name="trajectory-token-computation"
+    ),
+    path("t/<slug:slug>/tokens/compute", token_request_views.compute_tokens, name="trajectory-tokens-compute"),
+    path("t/<slug:slug>/tokens/cancel", token_request_views.cancel_tokens, name="trajectory-tokens-cancel"),
+    path("t/<slug:slug>/branches", branch_views.branches, name="branches"),
+    path("t/<slug:slug>/branches/ask", branch_views.branch_ask, name="branch-ask"),
+    path("t/<slug:slug>/branches/<slug:question>/delete", branch_views.branch_delete, name="branch-delete"),
     path("t/<slug:slug>/reading.json", token_views.trajectory_reading, name="trajectory-reading"),
     path("t/<slug:slug>/tokens.json", token_views.trajectory_tokens, name="trajectory-tokens"),
     path("t/<slug:slug>/prompt", related_views.prompt, name="prompt"),

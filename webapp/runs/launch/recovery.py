@@ -35,8 +35,10 @@ def recovery(run: Run, iteration: int | None) -> Variation | None:
     if iteration is None or run.config.get("kind") != "train":
         return None
     try:
-        base = RunConfig.model_validate(run.config)
+        base = RunConfig.model_validate(run.config).at_iteration(iteration + 1, run.rewinds.count())
         changed: dict[str, object] = {
+            "changes": {},  # their iterations count from the beginning of the run
+            "rewinds": {},
             "policy.model": str(RunModel(run.slug, iteration)),
             "policy.revision": "",
             "sft.warmup_steps": 0,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from django.conf import settings as django_settings
 from django.db import models
+from django.utils import timezone
 
 from webapp.runs.models.training_run_models import Run
 
@@ -63,7 +65,7 @@ class EchoTrapState(models.Model):
 
 
 class Rewind(models.Model):
-    """A rewind: the run collapsed and went back to an earlier checkpoint."""
+    """A rewind: the run went back to an earlier checkpoint, after a collapse or by hand."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rewinds")
     seq = models.PositiveBigIntegerField()
@@ -79,6 +81,69 @@ class Rewind(models.Model):
 
     def __str__(self) -> str:
         return f"rewind {self.number}, from iteration {self.from_iteration} to {self.to_iteration}"
+
+
+class TimelinePart(models.Model):
+    """What the processes of a run did when, in an iteration or before the first one of an attempt."""
+
+    class Part(models.TextChoices):
+        START = "start", "start"
+        ITERATION = "iteration", "iteration"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="timeline")
+    attempt = models.PositiveIntegerField()
+    iteration = models.IntegerField(help_text="Of a start, the iterations that were finished before.")
+    part = models.CharField(max_length=10, choices=Part.choices)
+    began = models.DateTimeField()
+    seconds = models.FloatField()
+    tracks = models.JSONField(help_text="Track → spans, as in the timeline event.")
+    repeated = models.BooleanField(default=False, help_text="A later attempt played the iteration again.")
+
+    class Meta:
+        ordering = ["began", "pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "attempt", "iteration", "part"], name="one_timeline_per_part")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.part} {self.iteration} of attempt {self.attempt}"
+
+
+class SettingsChange(models.Model):
+    """A change of settings while a run trains, or a rewind: requested on the site or by command, or planned."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="setting_changes")
+    request = models.CharField(max_length=64, help_text="Identity in the journal; planned@ITERATION if planned.")
+    author = models.ForeignKey(
+        django_settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    by = models.CharField(max_length=150, blank=True, help_text="Name of the person, as in the journal.")
+    why = models.TextField(blank=True)
+    changes = models.JSONField(help_text="Setting → its new value, as text.")
+    iteration = models.PositiveIntegerField(
+        null=True, blank=True, help_text="The first iteration with the new values; empty: the trainer has not answered."
+    )
+    refused = models.TextField(blank=True, help_text="Why the trainer changed nothing.")
+    rewind_to = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Iteration of the checkpoint to which the run rewinds; empty: it goes on."
+    )
+    rewind_from = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Iterations that were finished before the rewind."
+    )
+    time = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["time", "pk"]
+        constraints = [models.UniqueConstraint(fields=["run", "request"], name="one_row_per_settings_request")]
+
+    def __str__(self) -> str:
+        back = [] if self.rewind_to is None else [f"back to iteration {self.rewind_to}"]
+        return ", ".join([*back, *(f"{name} = {value}" for name, value in self.changes.items())])
+
+    @property
+    def is_pending(self) -> bool:
+        """True until the trainer has answered."""
+        return self.iteration is None
 
 
 class Notice(models.Model):

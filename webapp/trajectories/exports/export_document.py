@@ -11,6 +11,7 @@ from typing import Any
 from webapp.core import formatting
 from webapp.runs.public_texts import failure_text
 from webapp.trajectories.board_text import board_text
+from webapp.trajectories.branch_origin import branch_origin
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import outcome_data, turn_data, worst_mark_name
 from webapp.trajectories.sharing.public import comment_on, training_point
@@ -27,7 +28,7 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
 
     `inside`: True if the reader is in the run's team; others get a general text in place of an error.
     """
-    group = trajectory.group
+    group, origin = trajectory.group, branch_origin(trajectory)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -35,8 +36,9 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
         "split": trajectory.split,
         "suite": group.suite or None,
         "iteration": trajectory.iteration,
-        "group": group.number,
+        "group": (origin.attempt.group if origin else group).number,
         "member": trajectory.member,
+        **({"branch": origin.exported()} if origin else {}),
         "seed": group.seed,
         "status": trajectory.status,
         **outcome_data(trajectory),

@@ -78,16 +78,16 @@ FROM unnest(%s::bigint[], %s::boolean[]) AS asked(run, trained)
 CROSS JOIN LATERAL (
     SELECT CASE WHEN asked.trained THEN coalesce(
         (SELECT id FROM trajectories_trajectory WHERE run_id = asked.run AND status = 'playing' AND NOT superseded
-            ORDER BY last_seq DESC LIMIT 1),
+            AND split <> 'branch' ORDER BY last_seq DESC LIMIT 1),
         (SELECT id FROM trajectories_trajectory WHERE run_id = asked.run AND finished_seq IS NOT NULL
-            AND NOT superseded ORDER BY finished_seq DESC LIMIT 1)
+            AND NOT superseded AND split <> 'branch' ORDER BY finished_seq DESC LIMIT 1)
     ) ELSE coalesce(
         (SELECT id FROM trajectories_trajectory WHERE run_id = asked.run AND split = 'eval' AND NOT superseded
             AND finished_seq IS NOT NULL
             AND iteration = (SELECT max(iteration) FROM runs_evaluation WHERE run_id = asked.run)
             ORDER BY id + 0 LIMIT 1),
         (SELECT id FROM trajectories_trajectory WHERE run_id = asked.run AND finished_seq IS NOT NULL
-            AND NOT superseded ORDER BY finished_seq DESC LIMIT 1)
+            AND NOT superseded AND split <> 'branch' ORDER BY finished_seq DESC LIMIT 1)
     ) END AS id
 ) AS chosen
 JOIN trajectories_trajectory AS t ON t.id = chosen.id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webapp.core import formatting
+from webapp.trajectories.branch_origin import branch_origin
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import player_data
 
@@ -30,7 +31,9 @@ def preview_title(trajectory: Trajectory) -> str:
 
 
 def training_point(trajectory: Trajectory) -> str:
-    """Return the point of training at which it was played, as text."""
+    """Return the point of training at which it was played, or from where a branch was played on, as text."""
+    if origin := branch_origin(trajectory):
+        return f"played on {origin.sentence}"
     if trajectory.split != "eval":
         return f"iteration {trajectory.iteration}"
     when = trajectory.run.when(trajectory.iteration)

@@ -146,7 +146,7 @@ class _Provision:
             return False
         for path in files:
             with inside.open(path) as file, self._created(f"{target}{path.removeprefix(checkpoint)}") as copy:
-                if not _share_blocks(file, copy):
+                if not share_blocks(file, copy):
                     copy.writelines(inside.blocks(path, object_storage.BLOCK))
         return True
 
@@ -174,7 +174,7 @@ class _Provision:
             os.fsync(file.fileno())
 
 
-def _share_blocks(source: IO[bytes], target: IO[bytes]) -> bool:
+def share_blocks(source: IO[bytes], target: IO[bytes]) -> bool:
     """Make the target a copy that shares the source's blocks on disk. Returns False where the system cannot."""
     try:
         fcntl.ioctl(target.fileno(), FICLONE, source.fileno())

@@ -4,6 +4,7 @@
 import { css } from "../../board/colours.js";
 import { setText, svg } from "../../ui/dom.js";
 import { scaleOf } from "../chart.js";
+import { changeText } from "../overlays.js";
 import { smooth } from "../series.js";
 
 /** @typedef {import("../chart.js").Chart} Chart */
@@ -48,6 +49,20 @@ export function svgOf(chart, { title, subtitle, legend }) {
         fill: css(band.state === "trapped" ? "--bad" : "--warn"),
         opacity: 0.16,
       });
+    }),
+    ...chart.marks.changes.flatMap((change) => {
+      const at = x(chart.place(change.iteration));
+      return [
+        svg("line", {
+          x1: at,
+          x2: at,
+          y1: box.top,
+          y2: box.top + box.height,
+          stroke: css("--accent"),
+          "stroke-dasharray": "4 3",
+        }),
+        words(changeText(change), at + 4, box.top + box.height - 9, { fill: css("--accent"), "font-size": 10 }),
+      ];
     }),
     ...chart.lines.flatMap((line) => drawn(line, chart.smoothing, box, x, (value) => y(value, scaleOf(line)))),
   ]);

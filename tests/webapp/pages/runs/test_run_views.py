@@ -90,7 +90,7 @@ def test_the_query_count_of_the_live_page_is_constant(
     count: int, run: Run, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     play(run, finished=count)
-    with django_assert_max_num_queries(22):
+    with django_assert_max_num_queries(24):
         who.owner.get(f"/runs/{run.slug}/")
 
 

@@ -67,7 +67,7 @@ def test_members_of_the_group_are_linked_for_the_keyboard(trajectory: Trajectory
 def test_the_page_takes_few_queries(
     trajectory: Trajectory, who: Visitors, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(16):
         who.owner.get(f"/t/{trajectory.slug}")
 
 
@@ -75,7 +75,7 @@ def steps(client: Client, address: str) -> tuple[str, dict[str, str]]:
     """What the page says of the place within what was found, and the links to previous and next."""
     page = html.unescape(client.get(address).content.decode())
     words = re.search(r'found-number"[^>]*>(.*?)<', page, re.S)
-    links = re.findall(r'rel="(prev|next)" data-\w+ href="([^"]*)"', page)
+    links = re.findall(r'rel="(prev|next)" data-\w+\s+href="([^"]*)"', page)
     return " ".join(words[1].split()) if words else "", dict(links)
 
 

@@ -40,6 +40,8 @@ PRESET = "sokoban-starpo_s-pocket"
 ROLES = {
     "name": TextRole.PLAIN,
     "tags": TextRole.PLAIN,
+    "changes": TextRole.PLAIN,
+    "rewinds": TextRole.PLAIN,
     "environment.name": TextRole.PLAIN,
     "environment.settings": TextRole.ENVIRONMENT,
     "environment.instruction": TextRole.PLAIN,
