@@ -22,7 +22,7 @@ from bench.soak import self_check
 from bench.soak.checks import Cut, reached_end
 from bench.soak.clients import Follower, Manner
 from bench.soak.histories import CommitWatch
-from bench.soak.instance import Instance, SecondMachine
+from bench.soak.instance import Instance, InstanceError, SecondMachine
 from bench.soak.network import Proxy, Weather
 from bench.soak.observer import Observer, RunState
 from bench.soak.older_version import OlderVersion
@@ -38,6 +38,8 @@ RECOVERY_TIMEOUT = 240.0
 CLIENTS = (Manner.STEADY, Manner.DROPS, Manner.STALLS)
 CLOCK_ERROR = 3600.0
 LAUNCH_INTERVAL = 1.0
+STARTS = 3
+"""Starts of `manage.py up` that may end by themselves, one after another, before the test is given up."""
 RESUME_INTERVAL = 1.0
 
 
@@ -82,6 +84,7 @@ class Scene:
         self._pending: tuple[str, int] | None = None
         self._next_launch = self._next_resume = 0.0
         self._restarting = False
+        self._failed_starts = 0
         self._tasks: list[Future[None]] = []
 
     def start(self) -> None:
@@ -222,8 +225,19 @@ class Scene:
             if self.instance.can_launch():
                 self.instance.launch()
                 self._restarting = True
-        elif self.instance.is_ready():
+            return
+        try:
+            ready = self.instance.is_ready()
+        except InstanceError as error:  # the operator tries again
+            self.faults.append(str(error))
+            self._failed_starts += 1
+            self._restarting = False
+            if self._failed_starts == STARTS:
+                raise
+            return
+        if ready:
             self.restart_when_possible = self._restarting = False
+            self._failed_starts = 0
 
     def _launch(self, now: float) -> None:
         """Launch the next run, through the API with an idempotency key, if a slot is free."""

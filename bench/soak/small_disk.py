@@ -8,8 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SIZE = 3 * 2**30
-"""Size in bytes. While the disk is full, it takes as much memory."""
+SIZE = 6 * 2**30
+"""Size in bytes: enough for the runs of 500 disturbances (3 GiB). While the disk is full, it takes as much memory."""
 FILLER = "filler"
 _STEPS = (64 * 2**20, 2**20, 4096)
 
@@ -43,6 +43,10 @@ class SmallDisk:
                 except OSError as error:
                     if error.errno != errno.ENOSPC:
                         raise
+
+    def free_bytes(self) -> int:
+        """Return the free bytes."""
+        return shutil.disk_usage(self.folder).free
 
     def free(self) -> None:
         """Delete what `fill` wrote."""

@@ -123,12 +123,15 @@ def disturb(scene: Scene, kills: int, seed: int, pause: float, kinds: Collection
     """Begin `kills` disturbances of these kinds in the order of the plan, `pause` seconds apart on average."""
     order, rhythm = plan(seed, kinds), random.Random(seed + 2)
     deferred: list[tuple[str, int]] = []
-    begun = 0
+    begun = printed = 0
     while begun < kills:
         until = time.monotonic() + rhythm.uniform(0.3, 1.7) * pause
         while time.monotonic() < until or any(disturbance.exclusive for disturbance in scene.open):
             scene.tick()
             time.sleep(0.05)
+        for fault in scene.faults[printed:]:
+            print(f"{time.strftime('%H:%M:%S')}  FAULT: {fault}", flush=True)
+        printed = len(scene.faults)
         made = _begin(scene, deferred, order)
         if made is not None:
             scene.open.append(made)
@@ -159,9 +162,10 @@ def report_progress(scene: Scene, begun: int, kills: int) -> None:
     finished = sum(run.ended for run in scene.observer.runs.values())
     took = [closed.recovery for closed in scene.closed if closed.recovery is not None]
     median = f", recovery {statistics.median(took):.1f} s (median), {max(took):.1f} s (worst)" if took else ""
+    free = "" if scene.disk is None else f", {scene.disk.free_bytes() / 2**30:.1f} GiB free"
     print(
         f"{time.strftime('%H:%M:%S')}  {begun} of {kills} disturbances, {finished} runs ended, "
-        f"{len(scene.faults)} faults{median}",
+        f"{len(scene.faults)} faults{median}{free}",
         flush=True,
     )
 
