@@ -101,7 +101,9 @@ def test_claims_light_their_cells_by_pointer_and_keyboard(trajectory: Trajectory
     expect(wrong).to_have_text("box 1,1")
     expect(wrong).to_have_accessible_name("box 1,1 – False: it is elsewhere.")
     expect(page.locator(".belief .crate")).to_have_count(1)
-    expect(page.locator("[data-advice]")).to_contain_text("In truth, it is elsewhere.")
+    expect(page.locator("[data-belief]")).to_have_text(
+        "Translucent: where the thought sees it. In truth, it is elsewhere."
+    )
     wrong.hover()
     expect(page.locator("rect.lit.wrong")).to_have_count(1)
     expect(page.locator("rect.lit.actual")).to_have_count(1)
@@ -118,6 +120,8 @@ def test_claims_light_their_cells_by_pointer_and_keyboard(trajectory: Trajectory
     expect(page.locator(".belief")).to_have_count(0)
     page.keyboard.press("Enter")
     expect(page.locator("[data-position]")).to_contain_text("before its actions")
+    expect(page.locator("rect.lit.actual")).to_have_count(1)
+    expect(page.locator(".belief .crate")).to_have_count(1)
 
 
 def test_shades_change_with_the_metric_without_layout_shift(trajectory: Trajectory, opened: Open) -> None:

@@ -24,7 +24,12 @@ const THINGS = {
  * @param {Claim[]} claims
  */
 export function misplaced(claims) {
-  return claims.filter((claim) => !claim.true && claim.cells?.length && THINGS[thing(claim)]);
+  return claims.filter((claim) => isMisplaced(claim) && claim.cells?.length);
+}
+
+/** @param {Claim} claim */
+function isMisplaced(claim) {
+  return !claim.true && thing(claim) in THINGS;
 }
 
 /**
@@ -64,10 +69,18 @@ function distance([y, x], row, column) {
 }
 
 /**
- * What the translucent things are, in words; empty without any.
- * @param {Claim[]} claims of `misplaced`
+ * What the translucent things are, in words, with the places off the board, which cannot be drawn; empty if the thought
+ * misplaces nothing.
+ * @param {Claim[]} claims of a thought
  */
 export function beliefText(claims) {
-  const stated = [...new Set(claims.map((claim) => claim.actual).filter(Boolean))];
-  return claims.length ? `Translucent: where the thought sees it. In truth, ${stated.join("; ")}.` : "";
+  const wrong = claims.filter(isMisplaced);
+  if (!wrong.length) return "";
+  const off = wrong.filter((claim) => !claim.cells?.length).length;
+  const sentences = [
+    off < wrong.length ? "Translucent: where the thought sees it." : "",
+    off ? `The thought names ${off > 1 ? "places" : "a place"} off the board.` : "",
+    `In truth, ${[...new Set(wrong.map((claim) => claim.actual).filter(Boolean))].join("; ")}.`,
+  ];
+  return sentences.filter(Boolean).join(" ");
 }

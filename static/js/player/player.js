@@ -298,6 +298,8 @@ export class Player {
       if (link && turn && plain) {
         event.preventDefault();
         this.take(indexOf(this.positions, Number(turn), Number(link.getAttribute("data-step"))));
+        // A finger lights nothing in passing, as a pointer does.
+        if (link.hasAttribute("data-claim")) this.#light(Number(turn), Number(link.getAttribute("data-claim")));
       }
     });
   }
@@ -317,6 +319,7 @@ export class Player {
     }
     this.board.show(position.board);
     this.board.light(claim);
+    this.board.believe(misplaced([claim]));
   }
 
   #schedule() {
@@ -413,7 +416,8 @@ export class Player {
     this.scrub.setAttribute("aria-valuetext", this.#position(position));
     setText(need(this.root, "[data-position]"), this.#position(position));
     const advised = this.solver.checked ? advice(this.trajectory, this.positions, this.index) : "";
-    setText(need(this.root, "[data-advice]"), `${advised} ${beliefText(this.#beliefs(position))}`.trim());
+    setText(need(this.root, "[data-advice]"), advised);
+    setText(need(this.root, "[data-belief]"), beliefText(this.#claims(position)));
     this.root.classList.toggle("no-solver", !this.solver.checked);
     showVerdict(need(this.root, "[data-verdict]"), this.trajectory, markAt(this.trajectory, position));
     this.#mark();
@@ -438,7 +442,7 @@ export class Player {
       "observed",
       showOnBoard(this.board.host, position.board, turn, imagesAddress(this.root, this.trajectory)),
     );
-    this.board.believe(this.#beliefs(position));
+    this.board.believe(misplaced(this.#claims(position)));
     const record = position.record;
     this.board.walk(this.#way());
     const from = playerOf(this.positions[this.index - 1]?.board);
@@ -449,10 +453,10 @@ export class Player {
     else if (!record?.actual) this.board.advise(position.hint?.actions ?? []);
   }
 
-  /** What the thought about this state misplaces; after an action there is no thought about it. @param {Position} position */
-  #beliefs({ turn: at, action }) {
+  /** Claims of the thought about this state; after an action there is no thought about it. @param {Position} position */
+  #claims({ turn: at, action }) {
     const turn = this.trajectory?.turns.find((candidate) => candidate.turn === at);
-    return action < 0 ? misplaced(turn?.claims ?? []) : [];
+    return action < 0 ? (turn?.claims ?? []) : [];
   }
 
   /** Cells of the player from the start of the turn to the current position. */

@@ -45,6 +45,25 @@ def test_the_facts_of_a_turn_count_its_true_claims() -> None:
 
 
 @pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ([claim(0, 7)], ""),
+        ([claim(0, 7, False, kind="wall", cells=[[1, 2]])], ""),
+        (
+            [claim(0, 7, False, kind="box_position", cells=[[1, 2]], actual="the box is at row 1, column 1")],
+            "Translucent: where the thought sees it. In truth, the box is at row 1, column 1.",
+        ),
+        (
+            [claim(0, 7, False, kind="box_position", actual="the box is at row 1, column 1")],
+            "The thought names a place off the board. In truth, the box is at row 1, column 1.",
+        ),
+    ],
+)
+def test_a_misplaced_thing_is_named_even_if_it_cannot_be_drawn(claims: list[dict[str, Any]], words: str) -> None:
+    assert evaluate("board/belief_overlay.js", "beliefText(data)", claims) == words
+
+
+@pytest.mark.parametrize(
     ("thought", "claims", "corrected", "selected"),
     [
         ("Box 2,3.", [claim(0, 7, False, cells=[[1, 2]], actual_cells=[[2, 4]])], "Box 3,5.", "Box 3,5"),
