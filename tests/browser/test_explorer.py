@@ -86,7 +86,7 @@ def test_a_reader_filters_sorts_pages_and_sees_new_trajectories(
     rows.nth(0).click()
     page.get_by_role("link", name="All about this puzzle").click()
     page.get_by_role("link", name="compare thoughts").first.click()
-    expect(page.get_by_role("heading", name="Thoughts side by side")).to_be_visible()
+    expect(page.get_by_role("heading", name="Side by side")).to_be_visible()
     live_stack.manage("shell", input=END.format(slug=slug))
 
 

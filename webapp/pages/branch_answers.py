@@ -31,6 +31,7 @@ MAX_WRITTEN = 3
 """Responses being written that are shown, with the last MAX_TAIL characters of each."""
 MAX_TAIL = 280
 MAX_ACTIONS = 60
+MAX_BESIDE = 5
 UNREADABLE = "The answer of the worker cannot be read."
 
 
@@ -55,6 +56,14 @@ class NextActions:
     @property
     def solved(self) -> int:
         return sum(chip.tone == "good" for chip in self.chips)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Link to the first branch next to another attempt, which began the same way."""
+
+    slug: str
+    label: str
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,7 @@ class QuestionRow:
     first: str = ""
     baseline: str = ""
     wants_baseline: bool = False
+    beside: Sequence[Beside] = ()
     written: Sequence[Written] = ()
     curve: ValueCurve | None = None
     influences: InfluenceTable | None = None
@@ -132,7 +142,8 @@ def question_rows(
     branches = _branches(questions)
     actions = _actions([branch.pk for found in branches.values() for branch in found], questions)
     waiting: dict[int, str] = {}
-    baselines = _baselines(trajectory, questions)
+    answered = _answered(trajectory, questions)
+    baselines, first = _baselines(answered), _first_branches(answered)
     rows = []
     for question in questions:
         question.trajectory = trajectory
@@ -142,16 +153,53 @@ def question_rows(
             solved = baselines.get(_circumstances(question))
             text = f"without the change {solved.solved} of {solved.samples}" if solved else ""
             row = replace(row, baseline=text, wants_baseline=solved is None)
+        if question.kind == Kind.BRANCH and found:
+            row = replace(row, beside=_beside(question, trajectory, answered, first, titles))
         rows.append(row)
     return rows
 
 
-def _baselines(trajectory: Trajectory, questions: Iterable[BranchQuestion]) -> dict[tuple[Any, ...], Share]:
-    """Return the shares solved without a change, by circumstances. One query if there is a change."""
-    if not any(question.change for question in questions):
-        return {}
+def _answered(trajectory: Trajectory, questions: Iterable[BranchQuestion]) -> list[BranchQuestion]:
+    """Return all answered questions with branches about an attempt, the newest first. One query if it is needed."""
+    if not any(question.kind == Kind.BRANCH for question in questions):
+        return []
+    found = BranchQuestion.objects.filter(trajectory=trajectory, kind=Kind.BRANCH, state=State.DONE)
+    return list(found.order_by("-requested_at", "-pk"))
+
+
+def _first_branches(answered: Sequence[BranchQuestion]) -> dict[int, str]:
+    """Return the first branch of questions, by group. One query."""
+    groups = [question.group_id for question in answered if question.group_id is not None]
+    found = Trajectory.with_branches.filter(group__in=groups, member=0)
+    return dict(found.values_list("group_id", "slug")) if groups else {}
+
+
+def _beside(
+    question: BranchQuestion,
+    trajectory: Trajectory,
+    answered: Iterable[BranchQuestion],
+    first: Mapping[int, str],
+    titles: Mapping[int, str],
+) -> list[Beside]:
+    """Return what the first branch of a question can be seen beside: the recording, and other answers at the turn."""
+    found = [Beside(trajectory.slug, "the recording")]
+    for other in answered:
+        slug = first.get(other.group_id or 0)
+        if other.pk == question.pk or other.turn != question.turn or slug is None:
+            continue
+        other.trajectory = trajectory
+        changed = next((CHANGED[name] for name in CHANGED if name in other.change), "")
+        label = f"{_weights(other, titles)}, {_temperature(other.temperature)}"
+        found.append(Beside(slug, f"{label}, {changed} changed" if changed else label))
+    return found[:MAX_BESIDE]
+
+
+def _baselines(answered: Iterable[BranchQuestion]) -> dict[tuple[Any, ...], Share]:
+    """Return the shares solved without a change, by circumstances."""
     shares = {}
-    for question in BranchQuestion.objects.filter(trajectory=trajectory, kind=Kind.BRANCH, state=State.DONE, change={}):
+    for question in answered:
+        if question.change:
+            continue
         try:
             shares[_circumstances(question)] = Branches.model_validate(question.result).solved
         except ValidationError:
@@ -240,7 +288,7 @@ def _row(
         status=status,
         next_actions=tree[:MAX_ROWS],
         folded=tree[MAX_ROWS:],
-        first=branches[0].slug if branches and not tree else "",
+        first=branches[0].slug if branches else "",
         written=_written(question),
         **_answer(question),
     )
@@ -332,8 +380,3 @@ def _influences_answer(result: Any) -> dict[str, Any]:
 
 
 _READ = {Kind.BRANCH: _branches_answer, Kind.VALUE: _values_answer, Kind.THOUGHTS: _influences_answer}
-
-
-def other_runs(questions: Iterable[BranchQuestion]) -> list[int]:
-    """Return the runs of weights other than the attempt's."""
-    return [question.weights_run_id for question in questions if question.weights_run_id is not None]

@@ -12,7 +12,7 @@ from django.db.models import F
 
 from webapp.branching.asked import AskedWrongly, refusal
 from webapp.branching.models import BranchQuestion
-from webapp.pages.branch_answers import QuestionRow, other_runs, question_rows
+from webapp.pages.branch_answers import QuestionRow, question_rows
 from webapp.pages.branch_form import AskForm, ask_form
 from webapp.runs.models import Run
 from webapp.teams.access import role_in_team
@@ -104,6 +104,6 @@ def _rows(user: User | AnonymousUser, trajectory: Trajectory, *, inside: bool, s
     if slug:
         found = found.filter(slug=slug)
     questions = list(found.order_by(F("turn").asc(nulls_first=True), "-requested_at", "-pk"))
-    runs = other_runs(questions)
-    titles = dict(Run.objects.visible_to(user).filter(pk__in=runs).values_list("pk", "title")) if runs else {}
+    others = BranchQuestion.objects.filter(trajectory=trajectory, weights_run__isnull=False).values("weights_run")
+    titles = dict(Run.objects.visible_to(user).filter(pk__in=others).values_list("pk", "title")) if questions else {}
     return question_rows(trajectory, questions, titles=titles, inside=inside)

@@ -1,5 +1,5 @@
 // @ts-check
-/** The same prompt played by several runs: boards driven by one scrubber, action by action. */
+/** Attempts at the same puzzle next to each other: boards driven by one scrubber, action by action. */
 
 import { BoardView } from "../board/board.js";
 import { showMistake } from "../board/mistake_overlay.js";
@@ -17,6 +17,7 @@ import { plural } from "../ui/formatting.js";
 const data = JSON.parse(document.getElementById("plays")?.textContent ?? "[]");
 const scrub = /** @type {HTMLInputElement} */ (need(document, "[data-scrub]"));
 const where = need(document, "[data-where]");
+const solver = /** @type {HTMLInputElement} */ (need(document, "[data-solver]"));
 
 const plays = [...document.querySelectorAll("[data-slug]")].flatMap((node) => {
   const trajectory = data.find((candidate) => candidate.slug === node.getAttribute("data-slug"));
@@ -35,6 +36,7 @@ function show(index, animate) {
     board.show(position.board, { animate });
     const mark = markAt(trajectory, position);
     if (mark) showMistake(board, mark, positions[positions.indexOf(position) - 1]?.board ?? null);
+    else if (solver.checked) board.advise(position.hint?.actions ?? []);
     const turn = trajectory.turns.find((candidate) => candidate.turn === position.turn);
     setText(thought, turn ? turn.thought || turn.response : "");
   }
@@ -51,6 +53,8 @@ function position(way) {
 
 scrub.max = String(last);
 scrub.addEventListener("input", () => show(Number(scrub.value), false));
+solver.addEventListener("change", () => show(Number(scrub.value), false));
+solver.closest("label")?.toggleAttribute("hidden", !plays.some(({ positions }) => positions.some(({ hint }) => hint)));
 need(document, "[data-back]").addEventListener("click", () => position(-1));
 need(document, "[data-forward]").addEventListener("click", () => position(1));
 show(0, false);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
@@ -11,15 +10,14 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from webapp.core import formatting
 from webapp.explorer import compare as compared
 from webapp.explorer import run_groups
 from webapp.explorer.comparison_headline import headline
 from webapp.pages.curve_data import curves_response
+from webapp.pages.play_cards import PlayCard
 from webapp.runs import curves
 from webapp.runs.models import Evaluation, Run
 from webapp.teams.decorators import account_optional
-from webapp.trajectories.board_text import board_text
 
 MAX_RECENT = 40
 """Maximum number of recent runs offered for comparison."""
@@ -96,7 +94,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "suites": suites,
         "suite": suite,
         "prompt": prompt,
-        "plays": [_play_data(play) for play in prompt.plays] if prompt else [],
+        "plays": [_play_card(play, compared.task_noun(runs)) for play in prompt.plays] if prompt else [],
         "play_data": [play.data for play in prompt.plays if play.data] if prompt else [],
         "recent": recent,
         "suggested": suggested,
@@ -114,20 +112,18 @@ def compare_curves_data(request: HttpRequest) -> JsonResponse:
     return curves_response(request.GET, runs)
 
 
-def _play_data(play: compared.Play) -> dict[str, Any]:
-    """Return the template data of a play, which pages without JavaScript show, too."""
-    data = play.data
-    if data is None or play.trajectory is None:
-        return {"side": play.side, "trajectory": None}
-    return {
-        "side": play.side,
-        "trajectory": play.trajectory,
-        "data": data,
-        "board_text": board_text(data["board"]),
-        "outcome": formatting.outcome(
-            data["success"], data["end"], len(data["turns"]), play.trajectory.action_count, data["lost_at"]
-        ),
-    }
+def _play_card(play: compared.Play, task_noun: str) -> PlayCard:
+    side = play.side
+    return PlayCard(
+        label=f"{side.letter}, {side.run.title}",
+        title=side.run.title,
+        number=side.number,
+        trajectory=play.trajectory,
+        data=play.data,
+        letter=side.letter,
+        played=f"iteration {play.trajectory.iteration}" if play.trajectory else "",
+        missing=f"This run has not played this {task_noun}{', or not from this state' if side.result else ''}.",
+    )
 
 
 def _puzzle(query: QueryDict) -> int:

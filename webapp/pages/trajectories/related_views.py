@@ -15,15 +15,15 @@ from webapp.core.streaming import release_connection
 from webapp.explorer.breaks import breaks, turn_boards
 from webapp.explorer.filmstrip import MAX_ALL, MAX_FRAMES, Chosen, choose
 from webapp.explorer.related import same_group, same_prompt
-from webapp.explorer.rows import outcome
 from webapp.pages.film_panel import film_panel, film_picture
+from webapp.pages.play_cards import PlayCard
 from webapp.runs.models import Run
 from webapp.teams.decorators import account_optional
 from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.board_text import board_text
 from webapp.trajectories.branch_origin import branch_origin, place_text
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.serialize import turn_events
+from webapp.trajectories.serialize import player_data, turn_events
 from webapp.trajectories.text_diff import compare_turns
 
 MAX_BOARDS = 40
@@ -97,11 +97,15 @@ def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
         "page": "runs",
         "run": left.run,
         "trajectory": left,
-        "sides": [(side, outcome(side), place_text(side)) for side in (left, right)],
+        "plays": [
+            _play_card(number, side, events, left.run_id)
+            for number, (side, events) in enumerate([(left, left_events), (right, right_events)], start=1)
+        ],
         "same_start": left.group.board == right.group.board,
         "inline": request.GET.get("view") == "inline",
     }
     release_connection()  # others need it during the comparison
+    context["play_data"] = [card.data for card in context["plays"] if card.data["turns"]]
     turns = compare_turns(left_events, right_events)
     boards = zip_longest(turn_boards(left, left_events, MAX_BOARDS), turn_boards(right, right_events, MAX_BOARDS))
     left_out = max(left.turn_count, right.turn_count) - len(turns)
@@ -111,3 +115,18 @@ def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
         "first": next((turn.number for turn in turns if not turn.same), None),
     }
     return render(request, "trajectories/thoughts.html", context)
+
+
+def _play_card(number: int, trajectory: Trajectory, events: list[dict[str, Any]], run: int) -> PlayCard:
+    """Return a side of the comparison; `run` is the run that the page belongs to."""
+    place, origin = place_text(trajectory), branch_origin(trajectory)
+    if trajectory.run_id != run:
+        place = f"{place} of {trajectory.run.title}"
+    return PlayCard(
+        label=f"The {'first' if number == 1 else 'second'}: {place}",
+        title=place,
+        number=number,
+        trajectory=trajectory,
+        data=player_data(trajectory, events),
+        played=origin.sentence if origin else f"iteration {trajectory.iteration}",
+    )
