@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import F
 
+import envs
 from webapp.branching.asked import AskedWrongly, refusal
 from webapp.branching.models import BranchQuestion
 from webapp.pages.branch_answers import QuestionRow, question_rows
@@ -82,7 +83,7 @@ def branch_panel(
     panel = BranchPanel(
         positions, form, reason if role is not None else "", writer, asked, newest.slug if newest else ""
     )
-    return {"trajectory": trajectory, "branches": panel}
+    return {"trajectory": trajectory, "branches": panel, "playable": trajectory.group.environment in envs.names()}
 
 
 def count_newer(trajectory: Trajectory, newest: str) -> int:
@@ -96,7 +97,10 @@ def branch_row(user: User | AnonymousUser, trajectory: Trajectory, slug: str) ->
     """Return the context of templates/trajectories/_branch_question.html; None if the question is gone."""
     role = role_in_team(user, trajectory.run.team_id)
     rows = _rows(user, trajectory, inside=role is not None, slug=slug)
-    return {"trajectory": trajectory, "row": rows[0], "writer": role in Membership.WRITERS} if rows else None
+    if not rows:
+        return None
+    playable = trajectory.group.environment in envs.names()
+    return {"trajectory": trajectory, "row": rows[0], "writer": role in Membership.WRITERS, "playable": playable}
 
 
 def _rows(user: User | AnonymousUser, trajectory: Trajectory, *, inside: bool, slug: str = "") -> list[QuestionRow]:

@@ -1,6 +1,7 @@
-"""“Beat the agent”: a visitor without an account plays the puzzle of a shared attempt, with the agent's budget.
+"""“Beat the agent”: a person plays the puzzle of an attempt, with the agent's budget; the agent moves when they move.
 
-A game is its address: the actions so far. Nothing is stored, and no cookie is set.
+Visitors without an account play that of a shared attempt. Their game is its address: the actions so far. Nothing is
+stored, and no cookie is set.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from webapp.play.games import Game
 from webapp.play.sessions import is_available
 from webapp.play.starts import NoSuchStart, Start, of_trajectory
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.render.walk import BoardStep
+from webapp.trajectories.render.walk import BoardStep, walk
+from webapp.trajectories.serialize import turn_events
 
 Winner = Literal["you", "agent", "nobody"]
 
@@ -53,8 +55,8 @@ def is_same_puzzle(game: Game, trajectory: Trajectory) -> bool:
 
 
 def judge_duel(game: Game, trajectory: Trajectory) -> Duel | None:
-    """Compare a game that is over with the agent's attempt; None before its end."""
-    if not game.over:
+    """Compare a game that is over with the agent's attempt; None before the end of either."""
+    if not game.over or trajectory.success is None:
         return None
     return compare(game.taken if game.success else None, trajectory.action_count if trajectory.success else None)
 
@@ -74,6 +76,12 @@ def compare(yours: int | None, agents: int | None) -> Duel:
     return Duel("agent", f"The agent wins: {plural(agents, 'action')} against your {yours}.")
 
 
+def agents_way(trajectory: Trajectory) -> list[BoardStep]:
+    """Return the agent's steps so far. Select its group. One query."""
+    records = (record for event in turn_events(trajectory) for record in event["actions"])
+    return walk(trajectory.group.board, list(records))
+
+
 def ghost(steps: Sequence[BoardStep], taken: int) -> list[Mapping[str, Any]]:
-    """Return the agent's way only as far as the visitor has played, so that it reveals nothing ahead."""
+    """Return the agent's way only as far as the person has played, so that it reveals nothing ahead."""
     return [{"player": step.player, "push": step.push} for step in steps[: taken + 1]]

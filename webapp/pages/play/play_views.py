@@ -20,11 +20,13 @@ from envs.sandbox.client import EnvironmentFailure
 from trainer.config.files import validation_errors
 from webapp.play import games, starts
 from webapp.play.best_runs import best_of_each, best_runs, best_runs_from
+from webapp.play.challenge import agents_way, ghost, is_same_puzzle, judge_duel
 from webapp.play.environment_info import EnvironmentSample, sample
 from webapp.play.keys import make_keys
 from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import NoSuchStart, Start
 from webapp.runs.launch import fields
+from webapp.trajectories.models import Trajectory
 
 MAX_VARIANT_LENGTH = 100
 SEARCH = "search[keywords]"
@@ -131,7 +133,21 @@ def _game(request: HttpRequest, start: Start, game: games.Game | None = None, me
     except EnvironmentFailure as failure:
         return {"failure": str(failure), "start": start}
     best = best_runs_from(request.user, start, game.first_board) if game.over else []
-    return {"game": game, "start": start, "rivals": best, "keys": make_keys(game.names), "search": SEARCH}
+    context = {"game": game, "start": start, "rivals": best, "keys": make_keys(game.names), "search": SEARCH}
+    return context | _against_the_agent(start, game)
+
+
+def _against_the_agent(start: Start, game: games.Game) -> dict[str, Any]:
+    """Return the data of the board with the way of the agent of the attempt, and who did better. Two queries.
+
+    A branch that is still being played goes as far as it has got.
+    """
+    attempts = Trajectory.with_branches.select_related("group", "run").filter(slug=start.of) if start.of else []
+    for attempt in attempts:
+        if is_same_puzzle(game, attempt):
+            way = ghost(agents_way(attempt), game.taken)
+            return {"play_data": game.data | {"ghost": way}, "duel": judge_duel(game, attempt)}
+    return {"play_data": game.data}
 
 
 @login_required

@@ -16,14 +16,12 @@ from envs.sandbox.client import EnvironmentFailure
 from webapp.core.token_buckets import TokenBucket, take
 from webapp.pages.trajectory_page import NO_FORMS, gone, private
 from webapp.play import games
-from webapp.play.challenge import ghost, is_same_puzzle, judge_duel, start_of_challenge
+from webapp.play.challenge import agents_way, ghost, is_same_puzzle, judge_duel, start_of_challenge
 from webapp.play.keys import make_keys
 from webapp.play.sessions import ActionRefused, Preparing
 from webapp.play.starts import Start
 from webapp.teams.client_address import client_address
-from webapp.trajectories.models import ShareLink, Trajectory
-from webapp.trajectories.render.walk import BoardStep, walk
-from webapp.trajectories.serialize import turn_events
+from webapp.trajectories.models import ShareLink
 from webapp.trajectories.sharing.public import training_point
 from webapp.trajectories.sharing.share_links import find_link, link_address
 
@@ -94,13 +92,8 @@ def _game(request: HttpRequest, link: ShareLink, start: Start, address: str) -> 
         "taken": taken,
         "duel": judge_duel(game, trajectory),
         "your_address": request.build_absolute_uri(f"{page}?{urlencode({'move': taken}, doseq=True)}"),
-        "play_data": game.data | {"ghost": ghost(_agents_way(trajectory), game.taken)},
+        "play_data": game.data | {"ghost": ghost(agents_way(trajectory), game.taken)},
     }
-
-
-def _agents_way(trajectory: Trajectory) -> list[BoardStep]:
-    events = turn_events(trajectory)
-    return walk(trajectory.group.board, [record for event in events for record in event["actions"]])
 
 
 def _meta(request: HttpRequest, link: ShareLink, start: Start) -> dict[str, str]:

@@ -207,6 +207,8 @@ def test_a_trajectory_state_is_playable_by_its_readers(run: Run, who: Visitors) 
     page = text_of(who.viewer.get(f"/environments/Sokoban?of={one.slug}"))
     assert data_of(page)["board"] == one.group.board
     assert "The agent's attempt" in page
+    assert len(data_of(page)["ghost"]) == 1
+    assert "The dashed line is the agent" in page
     assert who.outsider.get(f"/environments/Sokoban?of={one.slug}").status_code == 404
     assert who.owner.get(f"/environments/Bandit?of={one.slug}").status_code == 404
 
@@ -224,11 +226,14 @@ def test_at_the_end_runs_on_the_same_state_are_compared(run: Run, who: Visitors)
         page = act(who.viewer, "Sokoban", action, of=one.slug)
     assert f"{solved} of {played}" in page
     assert "Trial" in page
+    assert len(data_of(page)["ghost"]) > 1
+    assert re.search('data-duel="(you|nobody)"', page), "best play is never worse than the agent"
     page = ""
     for action in actions:  # another room of the same seed is another state
         Group.objects.filter(pk=one.group_id).update(board={"kind": "text", "text": ""})
         page = act(who.owner, "Sokoban", action, of=one.slug)
     assert "No run of your team has played this puzzle." in page
+    assert "data-duel" not in page
 
 
 def test_the_page_takes_few_queries(
