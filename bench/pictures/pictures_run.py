@@ -8,6 +8,7 @@
     python -m bench.pictures --only trap trap-curves        # trains bandit-starpo-trap, or shows the run of --trap
     python -m bench.pictures --only echo-trap               # the recorded Echo Trap as an animation
     python -m bench.pictures --only tour --journal DIR      # the first five minutes, in two
+    python -m bench.pictures --only branching branches      # trains four iterations, and asks about a lost attempt
 
 It starts its own instance of the product, trains the pocket policy on two cores (a quarter of an hour, same settings
 and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the run's
@@ -28,7 +29,7 @@ from typing import Any
 
 import httpx
 
-from bench.pictures import film, tour
+from bench.pictures import branch_tour, film, tour
 from bench.pictures.compress import save
 from bench.pictures.recorded_runs import record_calls, record_game, sent
 from bench.pictures.screenshots import (
@@ -68,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     trained = ["live", *(screenshot.name for screenshot in SCREENSHOTS)]
     trapped = [screenshot.name for screenshot in TRAP]
-    names = [*trained, tour.NAME, *trapped, *RECORD, TAXI.name, film.NAME]
+    asked = [branch_tour.NAME, branch_tour.PICTURE]
+    names = [*trained, tour.NAME, *asked, *trapped, *RECORD, TAXI.name, film.NAME]
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the pictures (default: docs/images)")
     parser.add_argument("--journal", type=Path, help="folder of a run to show instead of training one")
     parser.add_argument("--trap", type=Path, help="folder of a collapsed run to show instead of training one")
@@ -87,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     film.film_replay(browser, instance.url, options.out)
                 if set(options.only) & set(trapped):
                     _take_trapped(instance, camera, options)
+                if set(options.only) & set(asked):
+                    _take_branches(instance, camera, options)
                 if set(options.only) & {*trained, tour.NAME}:
                     _take_trained(instance, camera, options)
         finally:
@@ -120,6 +124,33 @@ def _take_trained(instance: Instance, camera: Camera, options: argparse.Namespac
     if options.keep_run:
         options.keep_run.mkdir(parents=True, exist_ok=True)
         shutil.copy2(journal, options.keep_run)
+
+
+def _take_branches(instance: Instance, camera: Camera, options: argparse.Namespace) -> None:
+    run = _train(instance, branch_tour.PRESET, branch_tour.TITLE, branch_tour.OVERRIDES)
+    story = branch_tour.find_story(
+        _trajectories(instance, run, "train"),
+        lambda slug: instance.request("GET", f"/trajectories/{slug}")["turns"],
+    )
+
+    def ask(**question: Any) -> None:
+        branch_tour.ask(instance, story.lost["slug"], **question)
+
+    def ask_rest() -> None:
+        ask(kind="value", samples=branch_tour.VALUE_SAMPLES)
+        ask(kind="thoughts", samples=branch_tour.THOUGHT_SAMPLES)
+        ask(kind="branch", turn=story.misread - 1, samples=8)
+
+    if branch_tour.NAME in options.only:
+        page = camera.open_page(tour.WINDOW)
+        recorder = tour.Recorder(page)
+        branch_tour.walk(recorder, story, ask_rest)
+        page.close()
+        tour.save_named(recorder, camera.out, branch_tour.NAME)
+    else:
+        ask_rest()
+    if branch_tour.PICTURE in options.only:
+        camera.take(branch_tour.PICTURE, branch_tour.PANEL.path(run, story.lost, {}), branch_tour.PANEL)
 
 
 def _take_foreign(instance: Instance, camera: Camera, folder: Path, names: Sequence[str]) -> None:
@@ -274,8 +305,7 @@ def _film_tour(instance: Instance, camera: Camera, journal: bytes, scenery: tour
         stop.set()
         feed.join()
         page.close()
-    file = camera.out / f"{tour.NAME}.webp"
-    print(f"{file.name}: {tour.save_tour(recorder, file) / 1000:.0f} kB, {sum(recorder.durations()) / 1000:.0f} s")
+    tour.save_named(recorder, camera.out, tour.NAME)
 
 
 def _trajectories(instance: Instance, run: str, split: str) -> list[Trajectory]:

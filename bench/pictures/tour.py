@@ -71,7 +71,7 @@ class Recorder:
         before = time.monotonic()
         self.page.goto(path)
         self.page.locator(wait).first.wait_for(timeout=60_000)
-        self._forget(time.monotonic() - before)
+        self.forget(time.monotonic() - before)
 
     def point(self, selector: str) -> None:
         """Move the pointer to an element within half a second."""
@@ -97,9 +97,9 @@ class Recorder:
         self.page.mouse.click(*self._pointer)
         if wait:
             self.page.locator(wait).first.wait_for(timeout=60_000)
-            self._forget(time.monotonic() - before)
+            self.forget(time.monotonic() - before)
 
-    def _forget(self, seconds: float) -> None:
+    def forget(self, seconds: float) -> None:
         """Leave out a time in which nothing was shown."""
         self.times = [taken + seconds for taken in self.times]
 
@@ -210,3 +210,9 @@ def save_tour(recorder: Recorder, path: Path, limit: int = MAX_BYTES) -> int:
             path.write_bytes(file.getvalue())
             return file.tell()
     raise ValueError(f"{path.name} has more than {limit:,} bytes in quality {QUALITIES[-1]}")
+
+
+def save_named(recorder: Recorder, folder: Path, name: str) -> None:
+    """Write the recording and print its size and length."""
+    file = folder / f"{name}.webp"
+    print(f"{file.name}: {save_tour(recorder, file) / 1000:.0f} kB, {sum(recorder.durations()) / 1000:.0f} s")

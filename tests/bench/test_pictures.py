@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from bench.pictures import film, tour
+from bench.pictures import branch_tour, film, tour
 from bench.pictures.compress import MAX_BYTES, save
 from bench.pictures.screenshots import beginning, fatal_position, learned_puzzle, most_telling_loss
 from tests.webapp import recorded_journal
@@ -22,7 +22,7 @@ from trainer.journal.protocol import JOURNAL_FILE
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 300_000
-ANIMATIONS = {film.NAME: film.MAX_BYTES, tour.NAME: tour.MAX_BYTES}
+ANIMATIONS = {film.NAME: film.MAX_BYTES, tour.NAME: tour.MAX_BYTES, branch_tour.NAME: tour.MAX_BYTES}
 PICTURE = re.compile(r"""(?:src|srcset)="([^"]+\.(?:webp|png|svg))"|!\[[^\]]*\]\(([^)]+\.(?:webp|png|svg))\)""")
 
 
@@ -39,6 +39,26 @@ def test_the_loss_of_the_player_happened_in_the_middle() -> None:
     assert fatal_position(middle) == "?turn=3&action=2"
     with pytest.raises(LookupError, match="train for more"):
         most_telling_loss([trajectory("d")])
+
+
+def test_the_questions_are_about_an_attempt_that_misread_something_before_it_was_lost() -> None:
+    early = trajectory("a", slug="a", lost_at={"turn": 0, "action": 0})
+    right = trajectory("b", slug="b", lost_at={"turn": 2, "action": 1}, iteration=3)
+    misread = trajectory("c", slug="c", lost_at={"turn": 2, "action": 1})
+    place = {"kind": "box_position", "true": False, "cells": [[1, 1]], "actual_cells": [[1, 2]]}
+    turns = {
+        "b": [
+            {"turn": 0, "claims": [place | {"true": True}]},
+            {"turn": 1},
+            {"turn": 2},
+            {"turn": 3, "claims": [place]},
+        ],
+        "c": [{"turn": 0, "claims": [place | {"cells": None}]}, {"turn": 1, "claims": [place]}],
+    }
+    story = branch_tour.find_story([early, right, misread], turns.__getitem__)
+    assert (story.lost, story.misread) == (misread, 2)
+    with pytest.raises(LookupError, match="train for more"):
+        branch_tour.find_story([early, right], turns.__getitem__)
 
 
 def test_the_film_shows_a_puzzle_that_was_learned_and_stayed_solved() -> None:

@@ -27,7 +27,7 @@ function askedTurn() {
   return trajectory.turns.find((turn) => turn.turn === at);
 }
 
-/** Show the turn of the player in the form and its button, unless the reader wrote something for another turn. */
+/** Show the turn of the player in the form, unless the reader wrote something for another turn; the button shows it. */
 function follow() {
   const turn = field("turn");
   if (!turn) return;
@@ -36,7 +36,7 @@ function follow() {
     fill();
   }
   const where = document.querySelector("[data-ask-where]");
-  if (where) setText(where, `turn ${shownTurn + 1}`);
+  if (where) setText(where, `turn ${askedTurn() ? turn.value : shownTurn + 1}`);
 }
 
 /** Begin with the recorded text. */
@@ -107,7 +107,10 @@ document.addEventListener("playermoved", (event) => {
 });
 document.addEventListener("input", (event) => {
   if (event.target === field("text")) edited = true;
-  if (event.target === field("turn")) fill();
+  if (event.target === field("turn")) {
+    fill();
+    follow();
+  }
 });
 document.addEventListener("change", (event) => {
   if (event.target !== field("change")) return;
