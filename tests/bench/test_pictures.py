@@ -46,13 +46,9 @@ def test_the_questions_are_about_an_attempt_that_misread_something_before_it_was
     right = trajectory("b", slug="b", lost_at={"turn": 2, "action": 1}, iteration=3)
     misread = trajectory("c", slug="c", lost_at={"turn": 2, "action": 1})
     place = {"kind": "box_position", "true": False, "cells": [[1, 1]], "actual_cells": [[1, 2]]}
+    true = place | {"true": True}
     turns = {
-        "b": [
-            {"turn": 0, "claims": [place | {"true": True}]},
-            {"turn": 1},
-            {"turn": 2},
-            {"turn": 3, "claims": [place]},
-        ],
+        "b": [{"turn": 0, "claims": [true]}, {"turn": 1}, {"turn": 2}, {"turn": 3, "claims": [place]}],
         "c": [{"turn": 0, "claims": [place | {"cells": None}]}, {"turn": 1, "claims": [place]}],
     }
     story = branch_tour.find_story([early, right, misread], turns.__getitem__)
@@ -146,9 +142,7 @@ def test_pictures_of_the_documentation_exist_and_are_small(document: str) -> Non
         if not address.startswith("http"):
             path = (ROOT / document).parent / address
             assert path.is_file(), address
-            limit = {film.NAME: film.MAX_BYTES, tour.NAME: tour.MAX_BYTES}.get(
-                re.split(r"-(?:light|dark)", path.stem)[0]
-            )
-            assert path.stat().st_size <= (limit or LIMIT), address
+            limit = ANIMATIONS.get(re.split(r"-(?:light|dark)", path.stem)[0], LIMIT)
+            assert path.stat().st_size <= limit, address
     for tag in re.findall(r"<img[^>]*>", text):
         assert re.search(r'alt="[^"]{20,}"', tag), f"{tag} needs an alternative text"
