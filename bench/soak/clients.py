@@ -63,6 +63,10 @@ class Follower:
         last = self.segments[-1]
         return last.events[-1][0] if last.events else last.after
 
+    def has_all(self, seq: int, rebuilds: int) -> bool:
+        """Return True if it has received all events of a run, up to that one, since its last rebuild."""
+        return bool(self.segments) and self.segments[-1].rebuilds == rebuilds and self.cursor >= seq
+
     async def follow(self) -> None:
         """Follow the run until `stopped`."""
         while not self.stopped:

@@ -178,6 +178,7 @@ class Scene:
         for disturbance in list(self.open):
             self._check(disturbance, now)
         self._follow_runs()
+        self._leave_ended_runs()
         self._resume(now)
         if self.accepts_runs:
             self._launch(now)
@@ -290,6 +291,23 @@ class Scene:
                     self.commits,
                 )
                 self.followers.append(follower)
+                self._tasks.append(asyncio.run_coroutine_threadsafe(follower.follow(), self._loop))
+
+    def _leave_ended_runs(self) -> None:
+        """Stop the clients that have everything of a run that has ended, as readers close its page.
+
+        Without it every restart of a web server would be followed by reconnections of all clients so far.
+        """
+        for follower in self.followers:
+            run = self.observer.runs.get(follower.slug)
+            if run is not None and run.ended and follower.has_all(run.seq, run.rebuilds):
+                follower.stopped = True
+
+    def follow_again(self, journals: dict[str, list[str]]) -> None:
+        """Let the clients return that left before the journal got its present end, in a rebuild, say."""
+        for follower in self.followers:
+            if follower.stopped and not reached_end(follower.segments, journals.get(follower.slug, [])):
+                follower.stopped = False
                 self._tasks.append(asyncio.run_coroutine_threadsafe(follower.follow(), self._loop))
 
     def stop_followers_at(self, journals: dict[str, list[str]]) -> bool:

@@ -202,6 +202,7 @@ def compare(scene: Scene, weights: list[str], outcome: Outcome) -> None:
         outcome.attempts += len(numbers)
         if numbers != list(range(1, len(numbers) + 1)):
             outcome.faults.append(f"run {run.slug}: its attempts are {numbers}")
+    scene.follow_again(journals)
     if not wait(scene, lambda: scene.stop_followers_at(journals), CATCH_UP_TIMEOUT):
         outcome.faults += [
             f"run {follower.slug}: a client that {follower.manner} ends at event {follower.cursor}, the journal at "
