@@ -239,13 +239,14 @@ def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
     The reaction is unknown for another trainer's run.
     """
     state, other = get_state(snapshot), snapshot["run"]["recorded"]
+    ended = other or snapshot["state"] in Run.ENDED
     return {
         "state": state,
         "word": STATE_LABELS[state],
         "message": message(snapshot, state),
         "opens": state in ("watch", "trapped", NOT_RECORDED),
         "evidence": [
-            SignalEvidence(sign, snapshot["evidence"].get(sign.key, []), "no data" if other else "no data yet")
+            SignalEvidence(sign, snapshot["evidence"].get(sign.key, []), "no data" if ended else "no data yet")
             for sign in SIGNALS
         ],
         "meaning": MEANING | ({NO_SIGNAL: OTHERS_NO_SIGNAL} if other else {}),

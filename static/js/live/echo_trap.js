@@ -41,7 +41,7 @@ const SHOWN = ["evidence", "curves", "alarms", "rewinds", "state"];
  */
 export function showEchoTrap(state, drawn) {
   const panel = need(document, "[data-trap]");
-  if (state.evidence !== drawn.evidence)
+  if (state.evidence !== drawn.evidence || state.state !== drawn.state)
     for (const row of panel.querySelectorAll("[data-sign]")) showSign(/** @type {HTMLElement} */ (row), state);
   if (drawn.seq === undefined || SHOWN.every((part) => state[part] === drawn[part])) return;
   const level = levelOf(state);
@@ -180,7 +180,7 @@ function showSign(row, state) {
       words,
       newest
         ? `${asText(unit, newest[1])}, limit ${bad === "beyond" ? "±" : ""}${asText(unit, newest[2])}`
-        : state.run.recorded
+        : state.run.recorded || ENDED.includes(state.state)
           ? "no data"
           : "no data yet",
     );

@@ -59,8 +59,10 @@ export function comparison(trajectory, positions, index) {
     : "the start";
   const optimal = `Optimal from ${from}: ${plural(distance, "action")}`;
   const ran = { turns: "turns", actions: "actions" }[trajectory.end ?? ""];
-  if (!trajectory.success && !used && ran)
-    return `Still solvable in ${plural(distance, "move")}, but the agent ran out of ${ran}.`;
+  if (!trajectory.success && !used && ran) {
+    const sentence = `Still solvable in ${plural(distance, "move")}, but the agent ran out of ${ran}.`;
+    return trajectory.verdict?.sentence === sentence ? "" : sentence; // the verdict is above
+  }
   if (!trajectory.success) return `${optimal}; this attempt used ${used} and did not solve it.`;
   return used === distance ? `${optimal}, as in this attempt.` : `${optimal}; this attempt used ${used}.`;
 }

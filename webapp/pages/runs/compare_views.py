@@ -18,6 +18,7 @@ from webapp.pages.play_cards import PlayCard
 from webapp.runs import curves
 from webapp.runs.models import Evaluation, Run
 from webapp.teams.decorators import account_optional
+from webapp.trajectories.sharing.public import training_point
 
 MAX_RECENT = 40
 """Maximum number of recent runs offered for comparison."""
@@ -121,7 +122,7 @@ def _play_card(play: compared.Play, task_noun: str) -> PlayCard:
         trajectory=play.trajectory,
         data=play.data,
         letter=side.letter,
-        played=f"iteration {play.trajectory.iteration}" if play.trajectory else "",
+        played=training_point(play.trajectory) if play.trajectory else "",
         missing=f"This run has not played this {task_noun}{', or not from this state' if side.result else ''}.",
     )
 

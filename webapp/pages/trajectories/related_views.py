@@ -24,6 +24,7 @@ from webapp.trajectories.board_text import board_text
 from webapp.trajectories.branch_origin import branch_origin, place_text
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.serialize import player_data, turn_events
+from webapp.trajectories.sharing.public import training_point
 from webapp.trajectories.text_diff import compare_turns
 
 MAX_BOARDS = 40
@@ -119,7 +120,7 @@ def thoughts(request: HttpRequest, slug: str, other: str) -> HttpResponse:
 
 def _play_card(number: int, trajectory: Trajectory, events: list[dict[str, Any]], run: int) -> PlayCard:
     """Return a side of the comparison; `run` is the run that the page belongs to."""
-    place, origin = place_text(trajectory), branch_origin(trajectory)
+    place = place_text(trajectory)
     if trajectory.run_id != run:
         place = f"{place} of {trajectory.run.title}"
     return PlayCard(
@@ -128,5 +129,5 @@ def _play_card(number: int, trajectory: Trajectory, events: list[dict[str, Any]]
         number=number,
         trajectory=trajectory,
         data=player_data(trajectory, events),
-        played=origin.sentence if origin else f"iteration {trajectory.iteration}",
+        played=training_point(trajectory),
     )
