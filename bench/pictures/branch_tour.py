@@ -6,7 +6,7 @@ A run of a few iterations is trained for it: branches need its weights.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,20 +38,32 @@ class Story:
     misread: int
 
 
-def find_story(lost: Iterable[Trajectory], turns: Callable[[str], Sequence[Any]]) -> Story:
-    """Return a lost attempt whose thought misplaced something until the move that lost it.
+def find_stories(lost: Iterable[Trajectory], turns: Callable[[str], Sequence[Any]]) -> Iterator[Story]:
+    """Yield lost attempts whose thought misplaced something until the move that lost them, the newest first.
 
     Args:
         turns: reads the turns of an attempt.
-    Raises:
-        LookupError: there is none.
     """
     found = [trajectory for trajectory in lost if trajectory["lost_at"] and trajectory["lost_at"]["turn"] in (1, 2, 3)]
     for trajectory in sorted(found, key=lambda trajectory: (-trajectory["iteration"], trajectory["key"])):
         for turn in turns(trajectory["slug"])[: trajectory["lost_at"]["turn"] + 1]:
             if any(_is_misplaced(claim) for claim in turn.get("claims") or ()):
-                return Story(trajectory, turn["turn"] + 1)
-    raise LookupError("no lost attempt of this run misplaces something before its end; train for more iterations")
+                yield Story(trajectory, turn["turn"] + 1)
+                break
+
+
+def choose_story(stories: Iterable[Story], ask_value: Callable[[str], Mapping[str, Any]]) -> Story:
+    """Return the first attempt that a turn decided, by the value of its turns.
+
+    Args:
+        ask_value: asks for the value of an attempt's turns.
+    Raises:
+        LookupError: there is none.
+    """
+    for story in stories:
+        if ask_value(story.lost["slug"])["result"]["decisive"] is not None:
+            return story
+    raise LookupError("no lost attempt of this run fits; train for more iterations")
 
 
 def _is_misplaced(claim: dict[str, Any]) -> bool:
@@ -59,14 +71,15 @@ def _is_misplaced(claim: dict[str, Any]) -> bool:
     return not claim["true"] and claim.get("kind") in POSITIONS and one_place
 
 
-def ask(instance: Instance, trajectory: str, **question: Any) -> None:
-    """Ask a question and wait for its answer. Raises RuntimeError if it fails."""
+def ask(instance: Instance, trajectory: str, **question: Any) -> Mapping[str, Any]:
+    """Ask a question and return its answer. Raises RuntimeError if it fails."""
     asked = instance.request("POST", "/branches", {"trajectory": trajectory, **question})
     deadline = time.monotonic() + TIMEOUT
     while (answer := instance.request("GET", f"/branches/{asked['slug']}"))["state"] != "done":
         if answer["state"] == "failed" or time.monotonic() > deadline:
             raise RuntimeError(f"the question was not answered: {answer['message']}")
         time.sleep(0.5)
+    return answer
 
 
 def walk(recorder: Recorder, story: Story, ask_rest: Callable[[], None]) -> None:

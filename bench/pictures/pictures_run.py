@@ -128,18 +128,18 @@ def _take_trained(instance: Instance, camera: Camera, options: argparse.Namespac
 
 def _take_branches(instance: Instance, camera: Camera, options: argparse.Namespace) -> None:
     run = _train(instance, branch_tour.PRESET, branch_tour.TITLE, branch_tour.OVERRIDES)
-    story = branch_tour.find_story(
+    stories = branch_tour.find_stories(
         _trajectories(instance, run, "train"),
         lambda slug: instance.request("GET", f"/trajectories/{slug}")["turns"],
     )
-
-    def ask(**question: Any) -> None:
-        branch_tour.ask(instance, story.lost["slug"], **question)
+    story = branch_tour.choose_story(
+        stories, lambda slug: branch_tour.ask(instance, slug, kind="value", samples=branch_tour.VALUE_SAMPLES)
+    )
 
     def ask_rest() -> None:
-        ask(kind="value", samples=branch_tour.VALUE_SAMPLES)
-        ask(kind="thoughts", samples=branch_tour.THOUGHT_SAMPLES)
-        ask(kind="branch", turn=story.misread - 1, samples=8)
+        slug = story.lost["slug"]
+        branch_tour.ask(instance, slug, kind="thoughts", samples=branch_tour.THOUGHT_SAMPLES)
+        branch_tour.ask(instance, slug, kind="branch", turn=story.misread - 1, samples=8)
 
     if branch_tour.NAME in options.only:
         page = camera.open_page(tour.WINDOW)

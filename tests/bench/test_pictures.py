@@ -51,10 +51,12 @@ def test_the_questions_are_about_an_attempt_that_misread_something_before_it_was
         "b": [{"turn": 0, "claims": [true]}, {"turn": 1}, {"turn": 2}, {"turn": 3, "claims": [place]}],
         "c": [{"turn": 0, "claims": [place | {"cells": None}]}, {"turn": 1, "claims": [place]}],
     }
-    story = branch_tour.find_story([early, right, misread], turns.__getitem__)
-    assert (story.lost, story.misread) == (misread, 2)
+    stories = list(branch_tour.find_stories([early, right, misread], turns.__getitem__))
+    assert [(story.lost, story.misread) for story in stories] == [(misread, 2)]
+    decisive = {"result": {"decisive": 1}}
+    assert branch_tour.choose_story(stories, {"c": decisive}.__getitem__) is stories[0]
     with pytest.raises(LookupError, match="train for more"):
-        branch_tour.find_story([early, right], turns.__getitem__)
+        branch_tour.choose_story(stories, lambda slug: {"result": {"decisive": None}})
 
 
 def test_the_film_shows_a_puzzle_that_was_learned_and_stayed_solved() -> None:
