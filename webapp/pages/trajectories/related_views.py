@@ -38,11 +38,11 @@ NO_BOARDS = (None, None)
 def prompt(request: HttpRequest, slug: str) -> HttpResponse:
     """Show all trajectories of the run from this initial state: the group, and other iterations.
 
-    The film shows up to 12 iterations; `?all=1` shows up to 100. A branch leads to the page of its attempt.
+    The film shows up to 12 iterations; `?all=1` shows up to 100. A branch leads to the page of the recorded attempt.
     """
     current = get_trajectory(request.user, slug)
     if origin := branch_origin(current):
-        return redirect("prompt", origin.attempt.slug)
+        return redirect("prompt", origin.recorded.slug)
     again = same_prompt(current)
     board = _first_board(current)
     members = same_group(current)

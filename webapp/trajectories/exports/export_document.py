@@ -36,7 +36,7 @@ def shared_document(trajectory: Trajectory, events: Iterable[Event], *, inside: 
         "split": trajectory.split,
         "suite": group.suite or None,
         "iteration": trajectory.iteration,
-        "group": (origin.attempt.group if origin else group).number,
+        "group": (origin.recorded.group if origin else group).number,
         "member": trajectory.member,
         **({"branch": origin.exported()} if origin else {}),
         "seed": group.seed,
