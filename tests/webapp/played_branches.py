@@ -36,8 +36,10 @@ def begin(question: BranchQuestion) -> None:
         assert do_begin_branches(question)
 
 
-def play_on(question: BranchQuestion, outcomes: Sequence[bool], *, variants: int = len(ACTIONS)) -> None:
-    """The first branches are played: one turn each, with one of a few answers."""
+def play_on(
+    question: BranchQuestion, outcomes: Sequence[bool], *, variants: int = len(ACTIONS), turns: int = 1
+) -> None:
+    """The first branches are played: some turns each, with one of a few answers."""
     source = question.trajectory.turns.get(number=question.turn or 0).event
     played = []
     for number, solved in enumerate(outcomes):
@@ -59,11 +61,12 @@ def play_on(question: BranchQuestion, outcomes: Sequence[bool], *, variants: int
             success=solved,
             end="terminated" if solved else "turns",
             total_reward=10.0 if solved else -1.0,
-            turns=event.turn + 1,
-            actions=len(names),
+            turns=event.turn + turns,
+            actions=turns * len(names),
             tokens=20,
         )
-        played += [Played(id=question.slug, branch=number, event=each) for each in (event, end)]
+        own = [event.model_copy(update={"turn": event.turn + further}) for further in range(turns)]
+        played += [Played(id=question.slug, branch=number, event=each) for each in (*own, end)]
     assert do_store_played(question, played)
     question.done = len(outcomes)
     question.save()
@@ -87,14 +90,20 @@ def share(solved: int, samples: int) -> Share:
 
 
 def branches(
-    attempt: Trajectory, user: User, outcomes: Sequence[bool], variants: int = 3, **values: Any
+    attempt: Trajectory, user: User, outcomes: Sequence[bool], variants: int = 3, turns: int = 1, **values: Any
 ) -> BranchQuestion:
     """A question whose branches are all played."""
     question = ask(attempt, user, samples=len(outcomes), **values)
     begin(question)
-    play_on(question, outcomes, variants=variants)
+    play_on(question, outcomes, variants=variants, turns=turns)
     finish(question, Branches(solved=share(sum(outcomes), len(outcomes)), failed=0))
     return question
+
+
+def branch_of(question: BranchQuestion, number: int = 0) -> Trajectory:
+    """A branch as its page reads it, counted from 0."""
+    rows = Trajectory.with_branches.select_related("group", "run__team")
+    return rows.get(group=question.group_id, member=number)
 
 
 def value(attempt: Trajectory, user: User, solved: Sequence[int], outcome: bool | None = False) -> BranchQuestion:

@@ -50,6 +50,23 @@ def test_only_runs_past_their_retention_are_thinned(old: Run, people: People) ->
     assert do_thin(timezone.now()) == 0, "a paused run goes on some day"
 
 
+def test_attempts_stay_with_a_branch_that_stays(old: Run, people: People) -> None:
+    people.team.retention_days = 30
+    people.team.save()
+    attempt, other = thinnable(timezone.now()).filter(turn_count__gte=2).order_by("pk")[:2]
+    made = [played_branches.branches(one, people.owner, [True], turn=0, turns=2) for one in (attempt, other)]
+    parents = [played_branches.branch_of(question) for question in made]
+    made += [played_branches.branches(parent, people.owner, [True], turn=1) for parent in parents]
+    shared, gone = (played_branches.branch_of(question) for question in made[2:])
+    do_share_trajectory(shared, people.owner)
+    do_thin(timezone.now())
+    left = set(Trajectory.with_branches.filter(split="branch").values_list("pk", flat=True))
+    assert left == {parents[0].pk, shared.pk}
+    assert attempt.pk in kept(old)
+    assert other.pk not in kept(old)
+    assert gone.pk not in left
+
+
 def test_a_thinned_run_remains_readable(old: Run, people: People, who: Visitors) -> None:
     people.team.retention_days = 30
     people.team.save()
