@@ -1,4 +1,4 @@
-"""`python -m echoscope branch`: play on from a position of a recorded trajectory, by a worker of the site."""
+"""`python -m echoscope branch`: play on from a position of a trajectory, by a worker of the site."""
 
 from __future__ import annotations
 

@@ -44,6 +44,8 @@ class Questions:
         Raises Conflict if nothing can be asked about the trajectory, Invalid for an impossible value.
 
         Args:
+            trajectory: its id. A branch is asked about like a recorded trajectory, but up to the turn from which it was
+                played on it is the trajectory that it continues, about which the question is asked then.
             kind: branch: play on from a turn; value: the share solved from every turn; thoughts: whether they matter.
             turn: of branch: play on before the response of this turn.
             temperature: 0 is greedy; None: as the trajectory was sampled.

@@ -128,6 +128,16 @@ def test_a_false_claim_is_corrected_and_played_on(attempt: Trajectory, browser: 
     page.keyboard.press("G")
     page.wait_for_url(re.compile(rf"/t/{attempt.slug}\?turn=2"))
     expect(page.locator(f"#question-{question.slug}")).to_be_in_viewport()
+
+    page.get_by_role("link", name="Branch 2: failed").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Branch 2 of 4")
+    page.locator("html.branches-ready").wait_for()
+    page.keyboard.press("b")
+    expect(turn).to_have_value("2")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_url(re.compile(rf"/t/{attempt.slug}\?turn=2"))
+    expect(page.get_by_text("Before turn 2 the branch is this attempt")).to_be_visible()
+    expect(page.locator(".question")).to_have_count(2)
     page.context.close()
 
 

@@ -238,7 +238,7 @@ def pack(tokens: TokenArrays) -> str:
         parts.append(np.packbits(values.clipped).tobytes())
     if marks is not None:
         parts.append(np.packbits(marks).tobytes())
-    return base64.b64encode(zlib.compress(b"".join(parts), _LEVEL)).decode()
+    return as_text(zlib.compress(b"".join(parts), _LEVEL))
 
 
 def compressed(text: str) -> bytes:
@@ -251,6 +251,11 @@ def compressed(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise TokenArraysError("the token arrays are not base64") from None
+
+
+def as_text(data: bytes) -> str:
+    """Return the journal's text of packed arrays as stored in the database; `compressed` is its inverse."""
+    return base64.b64encode(data).decode()
 
 
 def unpack(data: bytes | str) -> TokenArrays:

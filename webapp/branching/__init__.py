@@ -1,1 +1,1 @@
-"""Questions to policies about recorded attempts: branches, value by play, influence of thoughts."""
+"""Questions to policies about attempts: branches, value by play, influence of thoughts."""

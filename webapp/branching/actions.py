@@ -8,6 +8,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from webapp.branching.asked import Asked, AskedWrongly, continuations, problem_with, refusal
+from webapp.branching.defaults import with_defaults
+from webapp.branching.lineage import owner_of
 from webapp.branching.models import BranchQuestion
 from webapp.branching.wake import wake_samplers
 from webapp.core.database import database_now
@@ -30,12 +32,28 @@ State = BranchQuestion.State
 def do_ask(trajectory: Trajectory, asked: Asked, user: User, weights_run: Run | None = None) -> BranchQuestion:
     """Ask a question about an attempt. The same question, if it did not fail, is returned with its answer.
 
+    It is asked about the attempt to which its position belongs, which may be one that a branch continues.
+
     Args:
-        weights_run: run of the weights, which the user may read; None: the run of the attempt.
+        weights_run: run of the weights, which the user may read; None, without a checkpoint: what played the attempt.
     Raises:
         RequestRefused: nothing can be asked about the attempt, or too much was.
         AskedWrongly: a value is impossible.
     """
+    given, owner = weights_run, owner_of(trajectory, asked.turn)
+    asked, weights_run = with_defaults(asked, given, trajectory, owner)
+    if weights_run is not None and weights_run != given:
+        require_usable(weights_run, user)
+    return _ask(owner, asked, user, weights_run)
+
+
+def require_usable(run: Run, user: User) -> None:
+    """Raise RequestRefused if the user may not ask the weights of another run. One query."""
+    if not Run.objects.listed_for(user).filter(pk=run.pk).exists():
+        raise RequestRefused("The weights belong to a run of none of your teams: choose others.")
+
+
+def _ask(trajectory: Trajectory, asked: Asked, user: User, weights_run: Run | None) -> BranchQuestion:
     Trajectory.with_branches.select_for_update(no_key=True).only("pk").get(pk=trajectory.pk)
     if reason := refusal(trajectory):
         raise RequestRefused(reason)
@@ -100,10 +118,23 @@ def _require_room(trajectory: Trajectory) -> None:
 
 @transaction.atomic
 def do_delete_question(question: BranchQuestion) -> None:
-    """Cancel a question that waits or is being answered; delete its answer and its branches otherwise."""
-    run = question.trajectory.run
+    """Cancel a question that waits or is being answered; delete its answer and its branches otherwise.
+
+    Questions about its branches go with them.
+    """
+    run, below = question.trajectory.run, _count_below(question)
     BranchQuestion.objects.filter(pk=question.pk).delete()
-    record_run(AuditAction.RUN_CHANGED, run, withdrawn=question.kind, about=question.trajectory.key)
+    details = {"questions_about_its_branches": below} if below else {}
+    record_run(AuditAction.RUN_CHANGED, run, withdrawn=question.kind, about=question.trajectory.key, **details)
+
+
+def _count_below(question: BranchQuestion) -> int:
+    """Return the number of questions about the branches of a question, about their branches, and so on."""
+    count, groups = 0, [question.group_id]
+    while groups := [group for group in groups if group is not None]:
+        groups = list(BranchQuestion.objects.filter(trajectory__group__in=groups).values_list("group_id", flat=True))
+        count += len(groups)
+    return count
 
 
 def waiting_questions(now: datetime) -> QuerySet[BranchQuestion]:

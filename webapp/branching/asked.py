@@ -15,9 +15,10 @@ from trainer.journal.branches import (
     PlayOn,
     Question,
 )
+from webapp.branching.lineage import SUPERSEDED, lineage, lineage_problem, recorded_attempt
 from webapp.branching.models import BranchQuestion
 from webapp.runs.models import Run
-from webapp.trajectories.models import BRANCH, Trajectory
+from webapp.trajectories.models import Trajectory
 from webapp.trajectories.token_computation import sampled_after, weights_problem
 
 Kind = BranchQuestion.Kind
@@ -90,16 +91,16 @@ def continuations(asked: Asked, trajectory: Trajectory) -> int:
 
 
 def refusal(trajectory: Trajectory) -> str:
-    """Return why no policy can play on from an attempt, as a sentence; empty if one can. No query."""
+    """Return why no policy can play on from an attempt, as a sentence; empty if one can. Queries only for branches."""
     run = trajectory.run
     if problem := weights_problem(run):
         return f"No policy can play on from here: {problem}."
-    if trajectory.split == BRANCH:
-        return "This is a branch: play on from the recorded attempt that it comes from."
     if trajectory.superseded:
-        return "No policy can play on from here: a later attempt of the run replaced this one, and its weights."
+        return SUPERSEDED
     if trajectory.finished_seq is None:
         return "A policy can play on from here when the attempt has ended."
+    if (questions := lineage(trajectory)) and (problem := lineage_problem(questions)):
+        return problem
     if not trajectory.turn_count:
         return "No policy can play on from here: the attempt has no turn."
     if problem := _replay_problem(run, trajectory.group.environment):
@@ -121,12 +122,12 @@ def as_sent(question: BranchQuestion, folder: str) -> Question:
     """Return the question as a sampler process reads it. Raises ValidationError if it became invalid.
 
     Args:
-        folder: folder with the journal of the attempt.
+        folder: folder with the journal of the attempt, in which a branch is the end of its recorded attempt.
     """
     about: dict[str, Any] = {
         "id": question.slug,
         "folder": folder,
-        "trajectory": question.trajectory.key,
+        "trajectory": recorded_attempt(question.trajectory).key,
         "temperature": question.temperature,
         "samples": question.samples,
     }

@@ -1,4 +1,4 @@
-"""Questions to a policy about a recorded attempt, which workers answer (webapp/worker/branch_jobs)."""
+"""Questions to a policy about an attempt, which workers answer (webapp/worker/computations/question_thread.py)."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import operator
+import re
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -45,6 +46,8 @@ WIDE = {"seq", "seed", "parameters", "tokens", "bytes", "done", "total", "iterat
 """Integers of 64 bits; all others have 32."""
 UNLIMITED = {"config", "data"}
 """Not shown: imports check the configuration, and tokens are counted."""
+
+_CUT = re.compile(r" … \[[\d,]+ more characters\]\Z")
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -198,6 +201,11 @@ def _fitted(name: str, value: Any) -> Any:  # noqa: C901 - called for each value
 
 def _is_huge(board: GridBoard) -> bool:
     return len(board.rows) > MAX_SIDE or max(map(len, board.rows), default=0) > MAX_SIDE
+
+
+def is_cut(text: str) -> bool:
+    """Return whether a stored text has lost its end to a limit."""
+    return _CUT.search(text) is not None
 
 
 def _cut(text: str, limit: int) -> str:

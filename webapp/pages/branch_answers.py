@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
-from django.db.models import F, Func, JSONField, Q, Value
+from django.db.models import Count, F, Func, JSONField, Q, Value
 from pydantic import ValidationError
 
 from trainer.journal.branches import Branches, Influences, Share, Values
@@ -20,7 +20,7 @@ from webapp.pages.branch_charts import InfluenceTable, ValueCurve, influence_tab
 from webapp.runs import worker_requests
 from webapp.trajectories.branch_origin import CHANGED
 from webapp.trajectories.computed_text import weights_name
-from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.models import BRANCH, Trajectory, Turn
 
 Kind, State = BranchQuestion.Kind, BranchQuestion.State
 MAX_BRANCHES = 1_000
@@ -37,13 +37,14 @@ UNREADABLE = "The answer of the worker cannot be read."
 
 @dataclass(frozen=True)
 class BranchChip:
-    """Link to a branch. `number` is counted from 1."""
+    """Link to a branch. `number` is counted from 1, `questions` are about the branch."""
 
     slug: str
     number: int
     sign: str
     tone: str
     label: str
+    questions: int = 0
 
 
 @dataclass
@@ -104,6 +105,11 @@ class QuestionRow:
         return None if self.question.turn is None else self.question.turn + 1
 
     @property
+    def questions_below(self) -> bool:
+        """Whether there are questions about its branches, which are deleted with it."""
+        return any(chip.questions for row in (*self.next_actions, *self.folded) for chip in row.chips)
+
+    @property
     def folded_count(self) -> int:
         return sum(len(actions.chips) for actions in self.folded)
 
@@ -140,6 +146,7 @@ def question_rows(
         inside: whether names of people are shown.
     """
     branches = _branches(questions)
+    asked = _asked_about(branches)
     actions = _actions([branch.pk for found in branches.values() for branch in found], questions)
     waiting: dict[int, str] = {}
     answered = _answered(trajectory, questions)
@@ -148,7 +155,7 @@ def question_rows(
     for question in questions:
         question.trajectory = trajectory
         found = branches.get(question.group_id or 0, [])
-        row = _row(question, found, actions, _status(question, waiting), titles, inside=inside)
+        row = _row(question, found, actions, asked, _status(question, waiting), titles, inside=inside)
         if question.change and question.state == State.DONE:
             solved = baselines.get(_circumstances(question))
             text = f"without the change {solved.solved} of {solved.samples}" if solved else ""
@@ -182,7 +189,7 @@ def _beside(
     titles: Mapping[int, str],
 ) -> list[Beside]:
     """Return what the first branch of a question can be seen beside: the recording, and other answers at the turn."""
-    found = [Beside(trajectory.slug, "the recording")]
+    found = [Beside(trajectory.slug, "this branch" if trajectory.split == BRANCH else "the recording")]
     for other in answered:
         slug = first.get(other.group_id or 0)
         if other.pk == question.pk or other.turn != question.turn or slug is None:
@@ -231,6 +238,13 @@ def _branches(questions: Iterable[BranchQuestion]) -> dict[int, list[Trajectory]
     return found
 
 
+def _asked_about(groups: Iterable[int]) -> dict[int, int]:
+    """Return the number of questions about each branch of these groups, without those that failed. One query."""
+    found = BranchQuestion.objects.filter(trajectory__group__in=groups).exclude(state=State.FAILED)
+    counted = found.values("trajectory").annotate(count=Count("pk"))
+    return dict(counted.values_list("trajectory", "count")) if groups else {}
+
+
 def _actions(branches: Sequence[int], questions: Iterable[BranchQuestion]) -> dict[tuple[int, int], str]:
     """Return the actions by branch and turn, at the turns at which policies played on."""
     turns = {_first_turn(question) for question in questions if question.kind == Kind.BRANCH}
@@ -270,13 +284,14 @@ def _row(
     question: BranchQuestion,
     branches: Sequence[Trajectory],
     actions: Mapping[tuple[int, int], str],
+    asked: Mapping[int, int],
     status: str,
     titles: Mapping[int, str],
     *,
     inside: bool,
 ) -> QuestionRow:
     author = question.requested_by.get_username() if question.requested_by else "a former member"
-    tree = _tree(question, branches, actions) if len(branches) > 1 or question.samples == 1 else []
+    tree = _tree(question, branches, actions, asked) if len(branches) > 1 or question.samples == 1 else []
     changed = next((name for name in CHANGED if name in question.change), "")
     return QuestionRow(
         question,
@@ -309,21 +324,25 @@ def _temperature(temperature: float | None) -> str:
 
 
 def _tree(
-    question: BranchQuestion, branches: Iterable[Trajectory], actions: Mapping[tuple[int, int], str]
+    question: BranchQuestion,
+    branches: Iterable[Trajectory],
+    actions: Mapping[tuple[int, int], str],
+    asked: Mapping[int, int],
 ) -> list[NextActions]:
     """Group the branches by their next actions, the most frequent first and those without any last."""
     turn, rows = _first_turn(question), dict[str, NextActions]()
     for branch in branches:
         text = actions.get((branch.pk, turn), "")
-        rows.setdefault(text, NextActions(text)).chips.append(_chip(branch))
+        rows.setdefault(text, NextActions(text)).chips.append(_chip(branch, asked.get(branch.pk, 0)))
     return sorted(rows.values(), key=lambda row: (not row.text, -len(row.chips), row.text))
 
 
-def _chip(branch: Trajectory) -> BranchChip:
-    label = outcome(branch)
+def _chip(branch: Trajectory, questions: int) -> BranchChip:
+    label, number = outcome(branch), branch.member + 1
     playing = branch.status in {Trajectory.Status.WAITING, Trajectory.Status.PLAYING}
     sign = "…" if playing else label.sign
-    return BranchChip(branch.slug, branch.member + 1, sign, label.tone, f"Branch {branch.member + 1}: {label.word}")
+    further = f", with {questions} question{'' if questions == 1 else 's'} about it" if questions else ""
+    return BranchChip(branch.slug, number, sign, label.tone, f"Branch {number}: {label.word}{further}", questions)
 
 
 def _written(question: BranchQuestion) -> list[Written]:

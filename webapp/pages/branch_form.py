@@ -12,9 +12,11 @@ from pydantic import ValidationError
 from trainer.journal.branches import MAX_SAMPLES
 from trainer.journal.computed_tokens import nearest_checkpoint
 from webapp.branching.asked import MAX_CHANGE, Asked, AskedWrongly, first_problem
+from webapp.branching.defaults import PlayedBy, played_by
 from webapp.branching.models import BranchQuestion
 from webapp.runs.models import Run
 from webapp.teams.models import User
+from webapp.trajectories.branch_origin import BranchOrigin, branch_origin
 from webapp.trajectories.computed_text import weights_name
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.token_computation import sampled_after
@@ -36,11 +38,18 @@ _SLUG = re.compile(r"[A-Za-z0-9]{12}")
 
 @dataclass(frozen=True)
 class AskForm:
-    """The form, with what was typed, and what is wrong with it."""
+    """The form, with what was typed, and what is wrong with it.
+
+    Attributes:
+        temperature: what an empty field stands for.
+        origin: of a branch: before its turn the form asks about the attempt that the branch continues.
+    """
 
     values: Mapping[str, str]
     weights: Sequence[tuple[str, str]]
     turns: int
+    temperature: str
+    origin: BranchOrigin | None
     problem: AskedWrongly | None = None
     refused: str = ""
     changes: Sequence[tuple[str, str]] = CHANGES
@@ -65,9 +74,12 @@ class AskForm:
 def ask_form(
     trajectory: Trajectory, typed: Mapping[str, str], problem: AskedWrongly | None = None, refused: str = ""
 ) -> AskForm:
-    """Return the form. One query."""
+    """Return the form. One query, and a few for a branch."""
     values = {**DEFAULTS, **{name: text[: MAX_CHANGE if name == "text" else MAX_TYPED] for name, text in typed.items()}}
-    return AskForm(values, _weights(trajectory, _kept(trajectory)), trajectory.turn_count, problem, refused)
+    played, origin = played_by(trajectory, trajectory), branch_origin(trajectory)
+    weights = _weights(trajectory, _kept(trajectory), played, origin)
+    temperature = "as recorded" if played.temperature is None else f"{played.temperature:g}"
+    return AskForm(values, weights, trajectory.turn_count, temperature, origin, problem, refused)
 
 
 def read_asked(posted: Mapping[str, str], trajectory: Trajectory) -> Asked:
@@ -134,11 +146,20 @@ def _kept(trajectory: Trajectory) -> list[int]:
     return list(trajectory.run.checkpoints.order_by("-iteration").values_list("iteration", flat=True))
 
 
-def _weights(trajectory: Trajectory, kept: Sequence[int]) -> list[tuple[str, str]]:
+def _weights(
+    trajectory: Trajectory, kept: Sequence[int], played: PlayedBy, origin: BranchOrigin | None
+) -> list[tuple[str, str]]:
     """Return the weights that can play on: values and names."""
-    wanted = sampled_after(trajectory)
+    if origin is not None and played.weights_run is not None:
+        own = origin.weights
+    else:
+        own = _nearest(trajectory, kept, sampled_after(trajectory) if played.checkpoint is None else played.checkpoint)
+    named = [(str(number), weights_name(trajectory, number)) for number in [*kept, 0]]
+    return [("", f"those that played it ({own})"), *named]
+
+
+def _nearest(trajectory: Trajectory, kept: Sequence[int], wanted: int) -> str:
+    """Return the name of the weights that are used for the wanted ones."""
     nearest = nearest_checkpoint(kept, wanted)
     expected = wanted if not wanted or nearest is None else nearest
-    exact = "" if expected == wanted else ", the nearest that is kept"
-    own = f"those that played it ({weights_name(trajectory, expected)}{exact})"
-    return [("", own), *((str(number), weights_name(trajectory, number)) for number in [*kept, 0])]
+    return weights_name(trajectory, expected) + ("" if expected == wanted else ", the nearest that is kept")

@@ -18,7 +18,7 @@ from webapp.pages.branch_form import AskForm, ask_form
 from webapp.runs.models import Run
 from webapp.teams.access import role_in_team
 from webapp.teams.models import Membership
-from webapp.trajectories.models import BRANCH, Trajectory
+from webapp.trajectories.models import Trajectory
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -64,7 +64,7 @@ def branch_panel(
     refused: str = "",
     asked: str = "",
 ) -> dict[str, Any]:
-    """Return the context of the panel; `branches` is None for branches, which have no panel.
+    """Return the context of the panel.
 
     Args:
         typed: values of the form's fields.
@@ -72,8 +72,6 @@ def branch_panel(
         refused: why the question was refused.
         asked: question that was just asked, to which the page scrolls.
     """
-    if trajectory.split == BRANCH:
-        return {"trajectory": trajectory, "branches": None}
     role = role_in_team(user, trajectory.run.team_id)
     reason, writer = refusal(trajectory), role in Membership.WRITERS
     form = ask_form(trajectory, typed, problem, refused) if writer and not reason else None

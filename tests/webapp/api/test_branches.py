@@ -119,6 +119,46 @@ def test_a_question_is_asked_answered_as_trajectories_and_deleted(callers: Calle
     assert callers.owner.get(f"/api/trajectories/{first['slug']}").status_code == 404, "deleted with its question"
 
 
+def test_a_branch_is_asked_like_any_trajectory(callers: Callers, attempt: Trajectory, people: People) -> None:
+    question = {"samples": 1, "temperature": 0, "checkpoint": 1}
+    above = claimed(ask(callers.owner, attempt, **question).json()["slug"])
+    assert do_begin_branches(above)
+    assert do_store_played(above, played(above, 0, 2, success=True))
+    path = f"/api/branches/{above.slug}"
+    (branch,) = callers.owner.get(path).json()["branches"]
+    refused = ask(callers.owner, attempt, trajectory=branch["slug"], turn=2)
+    assert problem(refused)["message"].startswith("A policy can play on from a branch when")
+    answered(above, Branches(solved=SOLVED, failed=0))
+
+    asked = ask(callers.owner, attempt, trajectory=branch["slug"], turn=2, samples=1)
+    body = asked.json()
+    assert (asked.status_code, body["trajectory"], body["temperature"]) == (202, branch["slug"], 0)
+    assert (body["turn"], body["checkpoint"], body["weights_run"]) == (2, 1, None)
+    shared = ask(callers.owner, attempt, trajectory=branch["slug"], samples=1).json()
+    assert (shared["slug"], shared["trajectory"]) == (above.slug, attempt.slug), "the position belongs to the attempt"
+    assert ask(callers.viewer, attempt, trajectory=branch["slug"], turn=2).status_code == 403
+    assert ask(callers.outsider, attempt, trajectory=branch["slug"], turn=2).status_code == 404
+    below = claimed(body["slug"])
+    assert do_begin_branches(below)
+    assert do_store_played(below, played(below, 0, 1, success=False))
+    answered(below, Branches(solved=SOLVED, failed=0))
+    (deep,) = callers.viewer.get(f"/api/branches/{below.slug}").json()["branches"]
+    assert [turn["thought"] for turn in deep["new_turns"]] == ["Plan 0."]
+    played_on = callers.viewer.get(f"/api/trajectories/{deep['slug']}").json()
+    assert [turn["thought"] for turn in played_on["turns"]][1:] == ["Plan 0.", "Plan 0."]
+    assert played_on["question"] == below.slug
+    (listed,) = callers.viewer.get(f"/api/trajectories/{branch['slug']}/branches").json()["items"]
+    assert (listed["slug"], listed["state"]) == (below.slug, "done")
+
+    elsewhere = create_run(people, "Theirs")
+    Run.objects.filter(pk=elsewhere.pk).update(team=Team.objects.get(name="Elsewhere"))
+    BranchQuestion.objects.filter(pk=above.pk).update(weights_run=elsewhere)
+    assert ask(callers.owner, attempt, trajectory=branch["slug"], turn=2).status_code == 404
+    assert callers.owner.call("DELETE", path).status_code == 204
+    for gone in (f"/api/branches/{below.slug}", f"/api/trajectories/{deep['slug']}"):
+        assert callers.owner.get(gone).status_code == 404, gone
+
+
 @pytest.mark.parametrize(
     ("kind", "result"),
     [

@@ -14,6 +14,7 @@ from webapp.api.schemas.branch_schemas import NewQuestion, QuestionDetail, Quest
 from webapp.api.schemas.shared_schemas import Cursor, Limit, TrajectorySlug
 from webapp.branching.actions import do_ask, do_delete_question
 from webapp.branching.asked import Asked, AskedWrongly
+from webapp.branching.defaults import played_by
 from webapp.branching.models import BranchQuestion
 from webapp.runs.models import readable_by
 from webapp.teams.access import require_writer
@@ -39,11 +40,16 @@ def ask_question(request: HttpRequest, payload: NewQuestion) -> Status[QuestionD
 
     The same question again returns the first one, with its answer, unless that failed. Turns are counted from 0. 409 if
     nothing can be asked about the trajectory, 422 for an impossible value: the message says why.
+
+    Up to the turn from which it was played on, a branch is the trajectory that it continues: a question about such a
+    turn is asked about that trajectory.
     """
     requester = caller(request)
     trajectory = requester.trajectory(payload.trajectory)
     require_writer(requester.user, trajectory.run.team_id)
     weights = None if payload.weights_run is None else requester.run_of_team(payload.weights_run)
+    if weights is None and payload.checkpoint is None and (run := played_by(trajectory, trajectory).weights_run):
+        requester.run_of_team(run.slug)
     asked = Asked.model_validate(payload.model_dump(exclude={"trajectory", "weights_run"}))
     try:
         question = do_ask(trajectory, asked, requester.user, weights)

@@ -16,7 +16,7 @@ QuestionSlug = Annotated[Slug, Path(description="The question's public id, from 
 
 
 class NewQuestion(StrictSchema):
-    """A question to ask about a recorded trajectory (docs/branching.md)."""
+    """A question to ask about a trajectory, recorded or a branch (docs/branching.md)."""
 
     trajectory: Slug = Field(description="Slug of the trajectory, which has ended.")
     kind: QuestionKind = Field(
@@ -48,8 +48,9 @@ class NewQuestion(StrictSchema):
     )
     checkpoint: Whole | None = Field(
         default=None,
-        description="Finished iterations of the weights, 0: the initial policy; omitted: the weights that sampled the "
-        "trajectory, or the newest ones of `weights_run`. If they were not kept, the nearest kept ones answer.",
+        description="Finished iterations of the weights, 0: the initial policy; omitted: the newest ones of "
+        "`weights_run`, or without it the weights that sampled the trajectory. If they were not kept, the nearest kept "
+        "ones answer.",
     )
 
 

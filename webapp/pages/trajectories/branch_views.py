@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from pydantic import ValidationError
 
 from trainer.journal.branches import Change
-from webapp.branching.actions import do_ask, do_delete_question
+from webapp.branching.actions import do_ask, do_delete_question, require_usable
 from webapp.branching.asked import Asked, AskedWrongly
 from webapp.branching.models import BranchQuestion
 from webapp.pages.branch_form import asked_before, read_asked, read_run
@@ -60,6 +60,8 @@ def branch_ask(request: HttpRequest, slug: str) -> HttpResponse:
         return _form_again(request, trajectory, problem=problem)
     except RequestRefused as refusal:
         return _form_again(request, trajectory, refused=str(refusal))
+    if question.trajectory_id != trajectory.pk:
+        return _elsewhere(request, question)
     if _is_htmx(request):
         panel = branch_panel(request.user, trajectory, {}, asked=question.slug)
         return render(request, "trajectories/_branches.html", panel)
@@ -98,8 +100,8 @@ def _ask(request: HttpRequest, trajectory: Trajectory) -> BranchQuestion:
 def _usable_weights(question: BranchQuestion, user: User) -> Run | None:
     """Return the run of a question's weights, which the user may use. Raises RequestRefused."""
     run = question.weights_run
-    if run is not None and not Run.objects.listed_for(user).filter(pk=run.pk).exists():
-        raise RequestRefused("The weights belong to a run of none of your teams.")
+    if run is not None:
+        require_usable(run, user)
     return run
 
 
@@ -127,6 +129,13 @@ def _form_again(
         return render(request, "trajectories/_branches.html", context)
     context |= {"page": "runs", "run": trajectory.run, "place": place_text(trajectory), "refused": refused}
     return render(request, "trajectories/branch_ask.html", context, status=400 if problem else 409)
+
+
+def _elsewhere(request: HttpRequest, question: BranchQuestion) -> HttpResponse:
+    """Lead to a question whose position belongs to an attempt that the branch continues."""
+    turn, page = (question.turn or 0) + 1, _page(question.trajectory, question)
+    messages.info(request, f"Before turn {turn} the branch is this attempt: the question is asked here.")
+    return HttpResponse(headers={"HX-Redirect": page}) if _is_htmx(request) else redirect(page)
 
 
 def _page(trajectory: Trajectory, question: BranchQuestion) -> str:

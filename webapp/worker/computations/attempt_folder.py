@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from trainer.journal import disk_space
 from trainer.journal.attempt_lines import lines_about
@@ -26,6 +27,7 @@ from webapp.runs import object_storage, run_files
 from webapp.runs.inputs import run_models
 from webapp.runs.models import Run
 from webapp.runs.untrusted_folder import UntrustedFolder
+from webapp.worker.computations.branch_lines import BranchLines
 from webapp.worker.computations.job_ends import ComputationFailed
 from webapp.worker.files.checkpoint_sync import first_line
 from webapp.worker.files.model_input import share_blocks
@@ -34,6 +36,7 @@ MAX_JOURNAL = 256 << 20
 """Bytes of the journal's lines about one attempt."""
 MEMORY_FACTOR = 1.2
 """Memory of the process, relative to the files of the weights."""
+UNREADABLE = "The journal of this run cannot be read: a line is not an event."
 SPARE_MEMORY, SPARE_DISK = 1_000_000_000, 500_000_000
 GB = 1_000_000_000
 KeepAlive = Callable[[], None]
@@ -106,15 +109,23 @@ def copying() -> Iterator[None]:
 
 
 def prepare_journal(
-    run: Run, is_wanted: Callable[[bytes], bool], inside: UntrustedFolder, folder: str, keep_alive: KeepAlive
+    run: Run,
+    is_wanted: Callable[[bytes], bool],
+    inside: UntrustedFolder,
+    folder: str,
+    keep_alive: KeepAlive,
+    branch: BranchLines | None = None,
 ) -> None:
     """Write the wanted lines of a run's journal into a folder inside.
 
+    Args:
+        branch: what a branch puts at the end of its recorded attempt.
     Raises:
         ComputationFailed: the journal is missing, or the storage does not answer.
     """
+    name = f"{folder}/{JOURNAL_FILE}" if folder else JOURNAL_FILE
     with copying():
-        inside.replace(f"{folder}/{JOURNAL_FILE}" if folder else JOURNAL_FILE, _excerpt(run, is_wanted, keep_alive))
+        inside.replace(name, _excerpt(_events(run, is_wanted, keep_alive, branch)))
 
 
 def prepare_weights(run: Run, weights: Weights, inside: UntrustedFolder, keep_alive: KeepAlive) -> None:
@@ -175,26 +186,46 @@ def _copy(run: Run, path: str, inside: UntrustedFolder, target: str, keep_alive:
             copy.write(block)
 
 
-def _excerpt(run: Run, is_wanted: Callable[[bytes], bool], keep_alive: KeepAlive) -> bytes:
-    """Return the wanted lines of the journal, with new numbers."""
-    blocks = run_files.journal(run)
-    if blocks is None:
-        raise ComputationFailed("The journal of this run is neither on the worker nor in storage.")
+def _excerpt(events: Iterator[dict[str, Any]]) -> bytes:
+    """Return events as the lines of a journal, with new numbers."""
     lines: list[bytes] = []
     size = 0
-    for line in _lines(blocks, keep_alive):
-        if not is_wanted(line):
-            continue
+    for number, event in enumerate(events, start=1):
         try:
-            event = json.loads(line)
-            event["seq"] = len(lines) + 1
-            lines.append(json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-        except (ValueError, TypeError, RecursionError):
-            raise ComputationFailed("The journal of this run cannot be read: a line is not an event.") from None
+            text = json.dumps(event | {"seq": number}, ensure_ascii=False, separators=(",", ":"))
+            lines.append(text.encode() + b"\n")
+        except (ValueError, RecursionError):
+            raise ComputationFailed(UNREADABLE) from None
         size += len(lines[-1])
         if size > MAX_JOURNAL:
             raise ComputationFailed("The journal has too many lines about this attempt.")
     return b"".join(lines)
+
+
+def _events(
+    run: Run, is_wanted: Callable[[bytes], bool], keep_alive: KeepAlive, branch: BranchLines | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the wanted events of the journal, of which the events of a branch replace the end."""
+    blocks = run_files.journal(run)
+    if blocks is None:
+        raise ComputationFailed("The journal of this run is neither on the worker nor in storage.")
+    for line in _lines(blocks, keep_alive):
+        if is_wanted(line):
+            event = _event(line)
+            if branch is None or not branch.replaces(event):
+                yield event
+    if branch is not None:
+        yield from branch.events()
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict):
+        raise ComputationFailed(UNREADABLE)
+    return event
 
 
 def _lines(blocks: Iterator[bytes], keep_alive: KeepAlive) -> Iterator[bytes]:

@@ -21,14 +21,17 @@ from trainer.journal.branches import (
 )
 from webapp.branching.actions import waiting_questions
 from webapp.branching.asked import as_sent, wanted_weights
+from webapp.branching.lineage import recorded_attempt
 from webapp.branching.models import BranchQuestion
 from webapp.branching.wake import Wake
 from webapp.core.database import database_now
 from webapp.ingest.branch_rows import BranchesRefused, do_begin_branches, do_forget_unfinished, do_store_played
 from webapp.runs import worker_requests
 from webapp.runs.models import Run, Worker
+from webapp.trajectories.models import Trajectory
 from webapp.worker.computations import attempt_folder
 from webapp.worker.computations.attempt_folder import Weights
+from webapp.worker.computations.branch_lines import BranchLines
 from webapp.worker.computations.computation_limits import ComputationLimits
 from webapp.worker.computations.job_ends import ComputationFailed, ComputationWithdrawn, WorkerStops
 from webapp.worker.computations.request_loop import RequestLoop
@@ -86,7 +89,7 @@ class QuestionAnswers(RequestLoop[BranchQuestion]):
         sampler = self._samplers.get(run, weights, worker.slots, keep_alive)
         folder = f"attempts/{request.slug}"
         try:
-            attempt_folder.prepare_journal(request.trajectory.run, _lines(request), sampler.inside, folder, keep_alive)
+            self._write_journal(request, sampler, folder)
             self._ask(request, sampler, folder, weights)
         except BaseException as error:
             self._give_up(request, sampler, error, run, weights)
@@ -94,6 +97,17 @@ class QuestionAnswers(RequestLoop[BranchQuestion]):
         finally:
             sampler.used = time.monotonic()
             sampler.inside.remove(folder)
+
+    def _write_journal(self, request: BranchQuestion, sampler: WarmSampler, folder: str) -> None:
+        attempt = request.trajectory
+        attempt_folder.prepare_journal(
+            attempt.run,
+            _lines(request, recorded_attempt(attempt)),
+            sampler.inside,
+            folder,
+            lambda: self.keep_alive(request),
+            BranchLines.of(attempt),
+        )
 
     def _ask(self, request: BranchQuestion, sampler: WarmSampler, folder: str, weights: Weights) -> None:
         try:
@@ -185,8 +199,7 @@ class _Arriving:
         self._columns, self._shown = {}, time.monotonic()
 
 
-def _lines(request: BranchQuestion) -> Any:
-    attempt = request.trajectory
+def _lines(request: BranchQuestion, attempt: Trajectory) -> Any:
     if request.kind != BranchQuestion.Kind.THOUGHTS:
         return lines_about(attempt.key)
     return lines_beside(attempt.key, attempt.iteration, attempt.split, MAX_OTHERS)

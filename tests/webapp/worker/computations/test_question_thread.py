@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.patience import wait_until
 from tests.webapp.conftest import People
+from trainer.journal import token_arrays
 from trainer.journal.branches import Branches, Change, Influences, Values
 from webapp.branching.actions import do_ask, do_delete_question
 from webapp.branching.asked import Asked, AskedWrongly, Kind, refusal
@@ -145,6 +147,58 @@ def test_the_real_sampler_plays_on_from_an_attempt(attempt: Trajectory, people: 
     Trajectory.objects.filter(pk=attempt.pk).delete()
     assert not Trajectory.with_branches.filter(split=BRANCH).exists(), "branches go with their attempt"
     assert not Turn.objects.filter(trajectory__group__in=groups).exists()
+
+
+def test_the_real_sampler_plays_on_from_branches(attempt: Trajectory, people: People, threads: Threads) -> None:
+    threads()
+    greedy = {"temperature": 0.0, "checkpoint": 0}
+    changed = Asked(turn=0, samples=2, change=Change(answer="Nowhere"), **greedy)
+    question = ended(do_ask(attempt, changed, people.owner))
+    branch = branches(question)[1]
+    assert branch.turn_count == 3
+    assert turn_events(branch)[0]["answer"] == "Nowhere"
+    asked = [question]
+    for turn in (1, 2):
+        question = do_ask(branch, Asked(turn=turn, samples=1), people.owner)
+        assert (question.trajectory, question.temperature, question.checkpoint) == (branch, 0.0, 0)
+        assert (ended(question).error, question.used_checkpoint, question.encoded) == ("", 0, False)
+        (again,) = branches(question)
+        assert_same(branch, again)
+        branch = again
+        asked.append(question)
+    value = ended(do_ask(branch, Asked(kind=Kind.VALUE, samples=2), people.owner))
+    thoughts = ended(do_ask(branch, Asked(kind=Kind.THOUGHTS, samples=2), people.owner))
+    assert (value.error, thoughts.error) == ("", "")
+    values = Values.model_validate(value.result)
+    assert (len(values.turns), values.outcome) == (branch.turn_count, branch.success)
+    assert any(turn.other for turn in Influences.model_validate(thoughts.result).turns)
+    do_delete_question(asked[0])
+    assert not BranchQuestion.objects.exists()
+    assert not Trajectory.with_branches.filter(split=BRANCH).exists()
+    assert Trajectory.objects.filter(pk=attempt.pk).exists()
+
+
+def assert_same(one: Trajectory, other: Trajectory) -> None:
+    """Assert that two branches were played equally, token for token."""
+    columns = ("status", "end", "total_reward", "turn_count", "action_count", "token_count")
+    assert [getattr(one, name) for name in columns] == [getattr(other, name) for name in columns]
+    for first, second in zip(turn_events(one), turn_events(other), strict=True):
+        for name in ("state", "response", "actions", "reward", "board"):
+            assert first.get(name) == second.get(name), name
+    first, second = (token_arrays.unpack(TokenArrays.objects.get(trajectory=played).data) for played in (one, other))
+    assert (first.turns, first.ids.tolist()) == (second.turns, second.ids.tolist())
+    assert np.allclose(first.logprobs, second.logprobs, atol=2e-3)
+
+
+def test_a_branch_whose_text_was_cut_is_not_played_again(attempt: Trajectory, people: People, threads: Threads) -> None:
+    question = do_ask(attempt, Asked(turn=0, samples=1), people.owner)
+    threads(says(f"{event(TURN)}\n{event(END)}\nsay(**{json.loads(RESULT)!r}, id=id)"))
+    (branch,) = branches(ended(question))
+    (turn,) = branch.turns.all()
+    turn.event["response"] = "Up … [1,234 more characters]"
+    turn.save()
+    value = do_ask(branch, Asked(kind=Kind.VALUE, samples=1), people.owner)
+    assert ended(value).error == "Turn 1 of this branch was too long to be stored word for word."
 
 
 def test_other_weights_answer(attempt: Trajectory, people: People, threads: Threads) -> None:
