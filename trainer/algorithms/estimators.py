@@ -17,7 +17,6 @@ class EstimatorSettings(Protocol):
     gamma: float
     gae_lambda: float
     turn_gamma: float
-    gigpo_omega: float
     normalize_by_std: bool
     whiten_advantages: bool
 

@@ -18,14 +18,13 @@ def gigpo(
     mask: Tensor,
     *,
     gamma: float,
-    weight: float,
     normalize_by_std: bool,
 ) -> Tensor:
     """Group-in-group advantages: each trajectory against its group, plus each turn against turns from the same state.
 
-    A(turn) = A_trajectory + weight · A_anchor. A_trajectory is GRPO's. A_anchor compares the turn's discounted return
-    with the returns of all turns of the group that began in the same state, whatever their number; a state visited only
-    once adds 0.
+    A(turn) = A_trajectory + A_anchor: the weight ω of the turn-level part is the paper's, 1. A_trajectory is GRPO's.
+    A_anchor compares the turn's discounted return with the returns of all turns of the group that began in the same
+    state, whatever their number; a state visited only once adds 0.
 
     Args:
         rewards: (B, T) per token, at the turn that earned it.
@@ -34,7 +33,6 @@ def gigpo(
         anchors: (B, K) id of the state in which each turn began; negative for missing turns.
         mask: (B, T) policy tokens.
         gamma: discount from turn to turn (paper: 0.95).
-        weight: ω of the turn-level part (paper: 1).
         normalize_by_std: divide both parts by the standard deviation of the compared values.
     Returns:
         (B, T) advantages, 0 off the mask.
@@ -53,7 +51,7 @@ def gigpo(
         compared = compared / (std + EPSILON)
     local = torch.zeros_like(returns)
     local[present] = compared.masked_fill(size < 2, 0.0).to(returns.dtype)
-    return grpo(rewards, group, mask, normalize_by_std) + weight * on_tokens(local, turns, mask)
+    return grpo(rewards, group, mask, normalize_by_std) + on_tokens(local, turns, mask)
 
 
 def gigpo_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
@@ -66,7 +64,6 @@ def gigpo_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> Ad
             inputs.anchors,
             inputs.mask,
             gamma=settings.turn_gamma,
-            weight=settings.gigpo_omega,
             normalize_by_std=settings.normalize_by_std,
         )
     )

@@ -72,11 +72,6 @@ class AlgorithmConfig(Section):
             ("turn_gamma",),
         ),
         NoEffect(
-            (is_none_of(_ESTIMATOR, ("gigpo",)),),
-            "the estimator “{algorithm.estimator}” gives no turn-level advantages",
-            ("gigpo_omega",),
-        ),
-        NoEffect(
             (is_none_of(_ESTIMATOR, ("grpo", "gigpo", "mt_grpo")),),
             "the estimator “{algorithm.estimator}” does not divide by the group’s std",
             ("normalize_by_std",),
@@ -135,7 +130,6 @@ class AlgorithmConfig(Section):
         ge=0,
         le=1,
     )
-    gigpo_omega: float = setting(1.0, "Weight ω of gigpo's turn-level advantages.", source="GiGPO: 1", ge=0, le=100)
     reward_normalization: Literal["identity", "mean", "mean_std", "asym_clip"] = setting(
         "identity",
         "Normalisation of R(τ) before the estimator: none, mean subtracted, also divided by the std, also clipped to "

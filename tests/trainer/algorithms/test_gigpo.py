@@ -21,9 +21,8 @@ def test_turns_from_the_same_state_are_compared_across_turn_numbers() -> None:
     rewards, turns, mask = turn_table([[0.0, 10.0], [0.0, 0.0], [0.0, 2.0]])
     group = torch.zeros(3, dtype=torch.long)
     anchors = torch.tensor([[0, 1], [0, 0], [0, 2]])  # the second trajectory stays in its first state
-    local = gigpo(rewards, group, turns, anchors, mask, gamma=1.0, weight=1.0, normalize_by_std=False) - grpo(
-        rewards, group, mask, False
-    )
+    found = gigpo(rewards, group, turns, anchors, mask, gamma=1.0, normalize_by_std=False)
+    local = found - grpo(rewards, group, mask, False)
     mean = (10.0 + 0.0 + 0.0 + 2.0) / 4
     assert local[:, 0].tolist() == pytest.approx([10 - mean, -mean, 2 - mean])
     assert local[1, 1].item() == pytest.approx(-mean)
@@ -33,17 +32,17 @@ def test_turns_from_the_same_state_are_compared_across_turn_numbers() -> None:
 def test_states_of_different_groups_are_never_compared() -> None:
     rewards, turns, mask = turn_table([[1.0], [3.0], [100.0], [300.0]])
     group, anchors = torch.tensor([0, 0, 1, 1]), torch.zeros(4, 1, dtype=torch.long)
-    found = gigpo(rewards, group, turns, anchors, mask, gamma=1.0, weight=1.0, normalize_by_std=False)
+    found = gigpo(rewards, group, turns, anchors, mask, gamma=1.0, normalize_by_std=False)
     assert found[:, 0].tolist() == pytest.approx([-2.0, 2.0, -200.0, 200.0])
 
 
 @given(d=dialogues())
-def test_zero_step_weight_equals_grpo_and_masked_tokens_get_zero(d: Dialogues) -> None:
+def test_states_met_once_leave_grpo_and_masked_tokens_get_zero(d: Dialogues) -> None:
     rewards, group = d.numbers(1), d.groups(2)
-    anchors = torch.zeros(len(rewards), int(d.turns.max()) + 1, dtype=torch.long)
+    same = torch.zeros(len(rewards), int(d.turns.max()) + 1, dtype=torch.long)
+    once = torch.arange(same.numel()).view(same.shape)
     settings = {"gamma": 0.95, "normalize_by_std": True}
-    alone = gigpo(rewards, group, d.turns, anchors, d.mask, weight=0.0, **settings)
-    assert torch.equal(alone, grpo(rewards, group, d.mask, True))
-    found = gigpo(d.rubbish(rewards, float("nan")), group, d.turns, anchors, d.mask, weight=1.0, **settings)
+    assert torch.equal(gigpo(rewards, group, d.turns, once, d.mask, **settings), grpo(rewards, group, d.mask, True))
+    found = gigpo(d.rubbish(rewards, float("nan")), group, d.turns, same, d.mask, **settings)
     assert found.isfinite().all()
     assert not found[~d.mask].any()

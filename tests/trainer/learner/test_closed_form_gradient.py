@@ -66,8 +66,7 @@ def batch_of(paid: Tensor) -> Batch:
         ({"estimator": "gae", "whiten_advantages": False}, 1.0),
         ({"estimator": "bi_level_gae", "whiten_advantages": False}, 1.0),
         # from one state of one turn the anchor part repeats the trajectory part
-        ({"estimator": "gigpo", "normalize_by_std": False, "gigpo_omega": 1.0}, 2 * (1 - 1 / SIZE)),
-        ({"estimator": "gigpo", "normalize_by_std": False, "gigpo_omega": 0.0}, 1 - 1 / SIZE),
+        ({"estimator": "gigpo", "normalize_by_std": False}, 2 * (1 - 1 / SIZE)),
         ({"estimator": "mt_grpo", "normalize_by_std": False}, 1 - 1 / SIZE),
         ({"estimator": "turn_gae", "whiten_advantages": False}, 1.0),
         ({"estimator": "rloo", "reward_normalization": "mean", "reward_grouping": "batch"}, 1.0),

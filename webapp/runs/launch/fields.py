@@ -47,7 +47,6 @@ LABELS = {
     "entropy_coef": "entropy bonus",
     "gae_lambda": "λ",
     "gamma": "γ",
-    "gigpo_omega": "weight of turn credit, ω",
     "gpu_memory_utilization": "GPU memory utilisation",
     "group_filter_keep": "share of groups kept",
     "group_size": "group size, N",
