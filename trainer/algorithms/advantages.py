@@ -185,7 +185,7 @@ def _whitened_rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float, *, rest
         running = torch.where(chosen[:, t], rewards[:, t] + gamma * running, start if restart else running)
         returns[:, t] = running
     returns = only(returns, mask)
-    return only(masked_whiten(returns, mask), mask), returns
+    return whitened(returns, mask), returns
 
 
 def reinforce_plus_plus_baseline(rewards: Tensor, group: Tensor, mask: Tensor) -> Tensor:
@@ -197,7 +197,7 @@ def reinforce_plus_plus_baseline(rewards: Tensor, group: Tensor, mask: Tensor) -
     totals = trajectory_rewards(rewards, mask)
     mean, _, size = group_statistics(totals, group)
     centred = (totals.double() - mean.masked_fill(size < 2, 0.0)).to(rewards.dtype)
-    return only(masked_whiten(spread(centred, mask), mask), mask)
+    return whitened(spread(centred, mask), mask)
 
 
 def spread(per_trajectory: Tensor, mask: Tensor) -> Tensor:
@@ -206,13 +206,13 @@ def spread(per_trajectory: Tensor, mask: Tensor) -> Tensor:
 
 
 def gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
-    """`gae`, whitened if set."""
+    """`gae`, whitened."""
     raw, returns = gae(inputs.rewards, inputs.critic_values, inputs.mask, settings.gamma, settings.gae_lambda)
-    return AdvantageEstimate(whitened(raw, inputs.mask, settings), returns)
+    return AdvantageEstimate(whitened(raw, inputs.mask), returns)
 
 
 def bi_level_gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
-    """`bi_level_gae`, whitened if set."""
+    """`bi_level_gae`, whitened."""
     raw, returns = bi_level_gae(
         inputs.rewards,
         inputs.critic_values,
@@ -222,12 +222,12 @@ def bi_level_gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings
         settings.gae_lambda,
         settings.turn_gamma,
     )
-    return AdvantageEstimate(whitened(raw, inputs.mask, settings), returns)
+    return AdvantageEstimate(whitened(raw, inputs.mask), returns)
 
 
-def whitened(raw: Tensor, mask: Tensor, settings: EstimatorSettings) -> Tensor:
-    """Return (B, T) advantages normalised over the policy tokens, if the settings say so; 0 off the mask."""
-    return only(masked_whiten(raw, mask), mask) if settings.whiten_advantages else raw
+def whitened(raw: Tensor, mask: Tensor) -> Tensor:
+    """Return (B, T) advantages normalised over the policy tokens; 0 off the mask."""
+    return only(masked_whiten(raw, mask), mask)
 
 
 def grpo_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:

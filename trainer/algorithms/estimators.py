@@ -18,7 +18,6 @@ class EstimatorSettings(Protocol):
     gae_lambda: float
     turn_gamma: float
     normalize_by_std: bool
-    whiten_advantages: bool
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def mt_grpo_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> 
 
 
 def turn_gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) -> AdvantageEstimate:
-    """`turn_gae`, whitened if set."""
+    """`turn_gae`, whitened."""
     raw, returns = turn_gae(
         inputs.rewards,
         inputs.critic_values,
@@ -131,4 +131,4 @@ def turn_gae_advantages(inputs: EstimatorInputs, settings: EstimatorSettings) ->
         gamma=settings.turn_gamma,
         lam=settings.gae_lambda,
     )
-    return AdvantageEstimate(whitened(raw, inputs.mask, settings), returns)
+    return AdvantageEstimate(whitened(raw, inputs.mask), returns)

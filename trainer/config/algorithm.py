@@ -64,7 +64,7 @@ class AlgorithmConfig(Section):
         NoEffect(
             (without_critic,),
             "the estimator “{algorithm.estimator}” has no critic",
-            ("gae_lambda", "whiten_advantages", "value_clip", "value_coef"),
+            ("gae_lambda", "value_clip", "value_coef"),
         ),
         NoEffect(
             (is_none_of(_ESTIMATOR, ("bi_level_gae", "gigpo", "mt_grpo", "turn_gae")),),
@@ -139,7 +139,6 @@ class AlgorithmConfig(Section):
     reward_grouping: Literal["state", "environment", "batch"] = setting(
         "state", "Trajectories over which rewards are normalised.", source="RAGEN code: all three"
     )
-    whiten_advantages: bool = setting(True, "Normalise GAE's advantages over the policy tokens of the batch.")
     reward_position: Literal["turn", "outcome"] = setting(
         "turn", "Place rewards on the last token of their turn, or sum them on the last turn."
     )
