@@ -16,6 +16,9 @@ from trainer.algorithms.aggregations import AGGREGATIONS, TokenLosses
 from trainer.algorithms.kl_estimators import KL_ESTIMATORS, MAX_LOG_RATIO
 from trainer.algorithms.objectives import ClipRange, TokenPolicies, get_objective
 
+VALUE_CLIP = 0.5
+"""Distance from its old value up to which an update moves a prediction of the critic. Source: RAGEN's code."""
+
 
 @dataclass(frozen=True)
 class LossTotals:
@@ -184,11 +187,11 @@ def policy_loss(
     return LossOutputs(loss, metrics, outcomes)
 
 
-def value_loss(inputs: ValueLossInputs, *, clip: float | None, aggregation: str = "token-mean") -> LossOutputs:
-    """Half the squared error of the critic; with `clip`, the larger error of the plain and the clipped prediction.
+def value_loss(inputs: ValueLossInputs, *, clip: float = VALUE_CLIP, aggregation: str = "token-mean") -> LossOutputs:
+    """Half the squared error of the critic: the larger error of the plain and the clipped prediction.
 
     Args:
-        clip: distance from the old value beyond which a prediction gets no gradient; None = off.
+        clip: distance from the old value beyond which a prediction gets no gradient.
         aggregation: a name of `AGGREGATIONS`.
     Returns:
         The loss; its metric is the share of policy tokens without a gradient due to the clip.
@@ -198,14 +201,10 @@ def value_loss(inputs: ValueLossInputs, *, clip: float | None, aggregation: str 
     values = only(precise(inputs.values), mask)
     old_values = only(precise(inputs.old_values.detach()), mask)
     returns = only(precise(inputs.returns.detach()), mask)
-    worse = (values - returns) ** 2
-    clipped = torch.zeros_like(worse, dtype=torch.bool)
-    if clip is not None:
-        bounded = (torch.clamp(values, old_values - clip, old_values + clip) - returns) ** 2
-        clipped = bounded > worse
-        worse = torch.maximum(worse, bounded)
-    loss = 0.5 * aggregate(worse, mask, aggregation, totals, inputs.tokens)
-    share = aggregate(clipped.float(), mask, "token-mean", totals)
+    plain = (values - returns) ** 2
+    bounded = (torch.clamp(values, old_values - clip, old_values + clip) - returns) ** 2
+    loss = 0.5 * aggregate(torch.maximum(plain, bounded), mask, aggregation, totals, inputs.tokens)
+    share = aggregate((bounded > plain).float(), mask, "token-mean", totals)
     return LossOutputs(loss, {"value/clip_fraction": share})
 
 

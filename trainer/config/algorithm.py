@@ -64,7 +64,7 @@ class AlgorithmConfig(Section):
         NoEffect(
             (without_critic,),
             "the estimator “{algorithm.estimator}” has no critic",
-            ("gae_lambda", "value_clip", "value_coef"),
+            ("gae_lambda", "value_coef"),
         ),
         NoEffect(
             (is_none_of(_ESTIMATOR, ("bi_level_gae", "gigpo", "mt_grpo", "turn_gae")),),
@@ -153,9 +153,6 @@ class AlgorithmConfig(Section):
         0.2, "ε_high: upper clip of the ratio at 1 + ε_high.", source="paper: StarPO 0.2, StarPO-S 0.28", gt=0, le=10
     )
     dual_clip: float | None = setting(None, "Dual clip c for negative advantages; empty = off.", gt=1, le=100)
-    value_clip: float | None = setting(
-        0.5, "Clip range of the critic's predictions around the old ones; empty = off.", gt=0
-    )
     value_coef: float = setting(
         0.5, "Weight of the critic's loss, half the mean squared error.", source="RAGEN code: 1", ge=0, le=100
     )

@@ -59,6 +59,7 @@ REMOVED: Mapping[str, str] = {
     ),
     "algorithm.gigpo_omega": "turn-level advantages of gigpo have the weight ω of 1",
     "algorithm.whiten_advantages": "advantages of GAE are always normalised over the policy tokens of a batch",
+    "algorithm.value_clip": "predictions of the critic are clipped to 0.5 around the old ones",
     "optimizer.beta1": "Adam's β₁ and the momentum of sgd are 0.9",
     "optimizer.beta2": "Adam's β₂ is 0.999",
     "lora.dropout": "adapters are trained without dropout",

@@ -111,8 +111,7 @@ class StepLosses:
         tensors = self._select_tensors(micro_batch)
         values = critic(micro_batch.batch.ids, micro_batch.packed)
         return value_loss(
-            ValueLossInputs(values, tensors.old_values, tensors.returns, micro_batch.batch.mask, self.totals),
-            clip=self.algorithm.value_clip,
+            ValueLossInputs(values, tensors.old_values, tensors.returns, micro_batch.batch.mask, self.totals)
         )
 
     def backward(

@@ -225,10 +225,9 @@ def test_the_critic_gets_no_gradient_from_a_clipped_prediction() -> None:
     assert float(found.metrics["value/clip_fraction"]) == 0.5
 
 
-def test_without_a_clip_the_critic_loss_is_squared_error() -> None:
-    found = losses.value_loss(
-        ValueLossInputs(tokens(1.0, 5.0), torch.zeros(1, 2), tokens(2.0, 2.0), torch.ones(1, 2)), clip=None
-    )
+def test_within_the_clip_the_critic_loss_is_squared_error() -> None:
+    old = tokens(0.9, 5.4)
+    found = losses.value_loss(ValueLossInputs(tokens(1.0, 5.0), old, tokens(2.0, 2.0), torch.ones(1, 2)))
     assert found.loss.item() == 2.5
     assert float(found.metrics["value/clip_fraction"]) == 0.0
 

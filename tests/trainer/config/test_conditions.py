@@ -33,8 +33,8 @@ def test_sections_of_other_kinds_engines_and_estimators_have_no_effect():
     assert {"sft.batch", "hosted.url", "hosted.model", "engine.urls", "engine.tensor_parallel"} <= set(usual)
     assert "lora.alpha" in usual
     assert "lora.rank" not in usual
-    assert "algorithm.value_clip" not in usual  # gae has a critic
-    assert "algorithm.value_clip" in without_effect(algorithm={"estimator": "grpo"})
+    assert "algorithm.value_coef" not in usual  # gae has a critic
+    assert "algorithm.value_coef" in without_effect(algorithm={"estimator": "grpo"})
     assert "engine.tensor_parallel" not in without_effect(engine={"name": "vllm"})
     evaluation = without_effect(kind="evaluate")
     assert {"iterations", "rollout.groups", "algorithm.estimator"} <= set(evaluation)

@@ -196,7 +196,7 @@ def test_the_reference_is_unchanged(pocket_folder):
 def test_the_critic_learns_the_returns(pocket_folder):
     learner = learner_for(
         pocket_folder,
-        algorithm={"estimator": "gae", "value_clip": None},
+        algorithm={"estimator": "gae"},
         optimizer={"critic_lr": 1e-3, "critic_warmup": 40, "mini_batch_trajectories": 6},
     )
     batch = batch_of(learner, [1, 0, 2, 0, 3, -1])

@@ -207,15 +207,15 @@ def test_factors_apply_at_each_rewind_and_values_once() -> None:
     changes = {
         "rollout.groups": "*0.5",
         "algorithm.group_filter": "std",
-        "algorithm.dual_clip": 3,
-        "algorithm.value_clip": "",
+        "algorithm.entropy_coef": 0.01,
+        "algorithm.dual_clip": "",
     }
-    config = RunConfig(echo_trap={"rewind_changes": changes})
+    config = RunConfig(algorithm={"dual_clip": 3.0}, echo_trap={"rewind_changes": changes})
     assert config.after_rewinds(0) is config
     third = config.after_rewinds(3)
-    assert (third.rollout.groups, third.algorithm.group_filter, third.algorithm.dual_clip) == (1, "std", 3.0)
-    assert third.algorithm.value_clip is None
-    assert rewind.changes_as_text(config, third)["algorithm.value_clip"] == "off"
+    assert (third.rollout.groups, third.algorithm.group_filter, third.algorithm.entropy_coef) == (1, "std", 0.01)
+    assert third.algorithm.dual_clip is None
+    assert rewind.changes_as_text(config, third)["algorithm.dual_clip"] == "off"
     assert len({config.seed, third.seed, config.after_rewinds(2).seed}) == 3
     json.dumps(third.model_dump(mode="json"))
 
