@@ -170,7 +170,6 @@ class EchoTrapConfig(Section):
         "On collapse: nothing (none), stop with a checkpoint, or rewind to the last checkpoint well before the first "
         "signal and continue with changed settings and other puzzles.",
     )
-    window: int = setting(10, "Length of the fast average.", unit="iterations", ge=2, le=1000)
     rewind_changes: Annotated[dict[str, str], TextRole.PLAIN] = setting(
         {"optimizer.policy_lr": "*0.5"},
         "Settings of rollout, algorithm, rewards and optimizer to change at a rewind, as in optimizer.policy_lr=*0.5, "

@@ -11,9 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
-from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics.compute import wilson
-from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.diagnostics.echo_trap import WINDOW, EchoTrap
 from trainer.diagnostics.signal_checks import REWARD, SUCCESS
 from trainer.journal.events import Alarm, Metrics, RunStarted
 from trainer.journal.reader import parse_line
@@ -52,14 +51,14 @@ class BacktestResult:
         return any(start <= iteration < end for iteration in self.signs.get(signal, []))
 
 
-def backtest(metrics: Mapping[int, Mapping[str, float]], config: EchoTrapConfig) -> BacktestResult:
+def backtest(metrics: Mapping[int, Mapping[str, float]], window: int = WINDOW) -> BacktestResult:
     """Replay a run's metrics through a new detector and compare its alarms with the run's outcome.
 
     Args:
         metrics: values by name for each iteration, in order.
-        config: the detector's settings.
+        window: the detector's.
     """
-    trap = EchoTrap(config)
+    trap = EchoTrap(window)
     alarms, signs = [], dict[str, list[int]]()
     for iteration, values in metrics.items():
         if alarm := trap.update(iteration, values):
@@ -130,8 +129,8 @@ def _averages(values: Sequence[float]) -> Iterator[float]:
         yield total / weight
 
 
-def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapConfig]:
-    """Return metrics by name for each iteration of a run, without superseded ones, and its detector's settings.
+def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], int]:
+    """Return metrics by name for each iteration of a run, without superseded ones, and its detector's window.
 
     A name that ends in .gz is of a compressed journal.
 
@@ -145,9 +144,9 @@ def read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapCo
         raise ValueError(f"the compressed journal is damaged or cut off: {error}") from error
 
 
-def _read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapConfig]:
+def _read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], int]:
     metrics: dict[int, dict[str, float]] = {}
-    config = EchoTrapConfig()
+    window = WINDOW
     with gzip.open(journal) if journal.suffix == ".gz" else journal.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.endswith(b"\n") or not any(kind in line[:80] for kind in NEEDED):
@@ -155,11 +154,10 @@ def _read_metrics(journal: Path) -> tuple[dict[int, dict[str, float]], EchoTrapC
             match parse_line(line, number):
                 case RunStarted() as started:
                     metrics = {i: values for i, values in metrics.items() if i <= started.from_iteration}
-                    window = started.config.get("echo_trap", {}).get("window")
-                    config = EchoTrapConfig() if window is None else EchoTrapConfig(window=window)
+                    window = started.config.get("echo_trap", {}).get("window", WINDOW)  # a setting of earlier runs
                 case Metrics() as event if event.iteration > 0:
                     metrics.setdefault(event.iteration, {}).update(event.values)
-    return metrics, config
+    return metrics, window
 
 
 def table(rows: Mapping[str, BacktestResult]) -> str:

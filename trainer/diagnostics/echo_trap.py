@@ -16,7 +16,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics.metric_history import MetricHistory
 from trainer.diagnostics.signal_checks import CHECKS, REWARD, SPREAD, WATCHED, Reading, SignalMemory
 from trainer.journal.events import Alarm
@@ -24,6 +23,7 @@ from trainer.metrics.trap_signals import LIMIT, PREFIX
 
 State = Literal["healthy", "watch", "trapped"]
 
+WINDOW = 10  # iterations that the fast averages cover
 MEMORY = 3  # an early sign may precede a fall of the reward by this many windows
 HALVED = 0.5  # share of its best success at which a slow decline is a collapse
 GONE = 0.3  # share of a window's iterations in which rewards of any group differ, once spread is lost
@@ -42,11 +42,11 @@ def is_safe_to_resume(state: Mapping[str, Any]) -> bool:
 class EchoTrap:
     """Detector that takes the metrics of every iteration in order and returns an alarm whenever its state changes."""
 
-    def __init__(self, config: EchoTrapConfig) -> None:
-        self.window = config.window
+    def __init__(self, window: int = WINDOW) -> None:
+        self.window = window
         self.state: State = "healthy"
-        series = {name: MetricHistory(config.window) for name in WATCHED}
-        self.memory = SignalMemory(config.window, series)
+        series = {name: MetricHistory(window) for name in WATCHED}
+        self.memory = SignalMemory(window, series)
         self.since: int | None = None  # iteration of the earliest current sign, even if too short to count
         self.lowest = math.inf  # minimum of the fast reward since the run was trapped
         self.readings: dict[str, Reading] = {}  # readings of the last update, by signal

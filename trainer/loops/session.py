@@ -119,7 +119,7 @@ class RunSession:
 
     def _new_progress(self) -> Progress:
         """Return the progress of a run that has done nothing yet."""
-        trap_state, first = EchoTrap(self.requested.echo_trap).state_dict(), -self.requested.warmup_steps
+        trap_state, first = EchoTrap().state_dict(), -self.requested.warmup_steps
         return Progress(
             iteration=first,
             evaluated=first - 1,

@@ -38,7 +38,7 @@ def imitate(session: RunSession) -> ImitatorGroup:
     setup = load_policy(session)
     imitators = make_imitators(session, setup)
     stage = ImitationStage(session, setup, imitators)
-    checkpointer = Checkpointer(session, imitators, EchoTrap(session.config.echo_trap))
+    checkpointer = Checkpointer(session, imitators, EchoTrap())
     rollouts = RolloutStage(session, make_pool(session, setup, imitators), setup.chat)
     session.started(rollouts.pool.device, setup.policy.parameters)
     stage.run(rollouts, SuiteEvaluator(session, rollouts), checkpointer)

@@ -57,11 +57,11 @@ def _attempt(session: RunSession) -> None:
     warms_up = session.progress.iteration < 0
     if warms_up:
         warm_up(session)
-    config, progress, timer = session.config, session.progress, session.timer
+    progress, timer = session.progress, session.timer
     with session.timeline.span(TRAINER, "load"):
         setup = load_policy(session, with_reference=True)
         learners = make_learners(session, setup)
-        trap = EchoTrap(config.echo_trap)
+        trap = EchoTrap()
         trap.load_state_dict(progress.echo_trap)
         checkpointer = Checkpointer(session, learners, trap)
         rollouts = RolloutStage(session, make_pool(session, setup, learners), setup.chat)

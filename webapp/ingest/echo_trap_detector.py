@@ -18,7 +18,6 @@ from typing import Any
 
 from django.db import transaction
 
-from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics import run_faults
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.diagnostics.run_faults import RunFaults
@@ -224,7 +223,7 @@ def _verdicts(run: Run, state: EchoTrapState, after: int) -> Iterator[JudgedIter
     for iteration, name, value, tokens, seconds in rows.iterator():
         values.setdefault(iteration, {})[name] = value
         axes[iteration] = (tokens, seconds)
-    trap, faults, count = EchoTrap(EchoTrapConfig()), RunFaults(ANY_STALENESS), 0
+    trap, faults, count = EchoTrap(), RunFaults(ANY_STALENESS), 0
     began: dict[str, int] = {}  # iterations by cause: the detectors count
     if state.states:
         count = state.states[-1]["count"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.trainer.diagnostics.test_echo_trap import SEEDS, Script
 from trainer.cli import main
-from trainer.config.run import EchoTrapConfig, RunConfig
+from trainer.config.run import RunConfig
 from trainer.diagnostics import backtest
 from trainer.journal import reader
 from trainer.journal.events import Alarm, Metrics, RunStarted
@@ -59,7 +59,7 @@ def test_halved_success_is_a_collapse_at_any_reward() -> None:
 
 
 def test_scripted_collapses_are_located_and_preceded_by_an_alarm() -> None:
-    verdicts = [backtest.backtest(numbered(Script(collapse=110).play(seed)), EchoTrapConfig()) for seed in SEEDS]
+    verdicts = [backtest.backtest(numbered(Script(collapse=110).play(seed))) for seed in SEEDS]
     assert all(verdict.collapse is not None and 95 <= verdict.collapse <= 120 for verdict in verdicts)
     leads = sorted(verdict.lead for verdict in verdicts if verdict.lead is not None)
     assert len(leads) == len(verdicts)
@@ -69,14 +69,14 @@ def test_scripted_collapses_are_located_and_preceded_by_an_alarm() -> None:
 
 def test_healthy_runs_have_neither_collapse_nor_lead_nor_false_alarms() -> None:
     for seed in SEEDS:
-        verdict = backtest.backtest(numbered(Script().play(seed)), EchoTrapConfig())
+        verdict = backtest.backtest(numbered(Script().play(seed)))
         assert (verdict.collapse, verdict.lead, verdict.false_alarms) == (None, None, 0)
 
 
 def test_a_false_alarm_is_counted_once() -> None:
     flat = {"reward/mean": 1.0, "success/rate": 0.3, "entropy/mean": 0.5}
     curves = [flat | {"reward/in_group_std": spread} for spread in [5.0] * 30 + [0.5] * 15 + [5.0] * 60]
-    verdict = backtest.backtest(numbered(curves), EchoTrapConfig())
+    verdict = backtest.backtest(numbered(curves))
     assert [alarm.state for alarm in verdict.alarms] == ["watch", "healthy"]
     assert (verdict.collapse, verdict.lead, verdict.false_alarms) == (None, None, 1)
 
@@ -94,8 +94,8 @@ def test_recorded_runs_of_a_real_model_are_judged_as_they_are_shown(
     tmp_path: Path, recording: str, alarms: list[tuple[int, str]]
 ) -> None:
     (tmp_path / JOURNAL_FILE).write_bytes(gzip.decompress((RECORDINGS / f"{recording}.jsonl.gz").read_bytes()))
-    metrics, config = backtest.read_metrics(tmp_path / JOURNAL_FILE)
-    judged = backtest.backtest({at: values for at, values in metrics.items() if at > 0}, config)
+    metrics, window = backtest.read_metrics(tmp_path / JOURNAL_FILE)
+    judged = backtest.backtest({at: values for at, values in metrics.items() if at > 0}, window)
     assert [(alarm.iteration, alarm.state) for alarm in judged.alarms] == alarms
     events = reader.read(tmp_path / JOURNAL_FILE)
     assert [(event.iteration, event.state) for event in events if isinstance(event, Alarm)] == alarms
@@ -104,7 +104,8 @@ def test_recorded_runs_of_a_real_model_are_judged_as_they_are_shown(
 def write(folder: Path, *attempts: tuple[int, list[dict[str, float]]]) -> Path:
     """A journal of attempts, each beginning after an iteration."""
     journal = Journal(folder)
-    config = RunConfig(echo_trap={"window": 7}).model_dump(mode="json")
+    config = RunConfig().model_dump(mode="json")
+    config["echo_trap"]["window"] = 7  # as before the setting was removed
     for number, (begin, curves) in enumerate(attempts, start=1):
         journal.write(
             RunStarted(
@@ -126,9 +127,9 @@ def write(folder: Path, *attempts: tuple[int, list[dict[str, float]]]) -> Path:
 
 def test_metrics_exclude_iterations_replaced_by_a_later_attempt(tmp_path: Path) -> None:
     path = write(tmp_path, (0, [{"reward/mean": 1.0}] * 5), (3, [{"reward/mean": 2.0}]))
-    metrics, config = backtest.read_metrics(path)
+    metrics, window = backtest.read_metrics(path)
     assert {iteration: values["reward/mean"] for iteration, values in metrics.items()} == {1: 1, 2: 1, 3: 1, 4: 2}
-    assert config.window == 7
+    assert window == 7
 
 
 def test_the_command_prints_a_table_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

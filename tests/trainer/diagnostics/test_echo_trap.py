@@ -10,8 +10,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from trainer.config.run import EchoTrapConfig
-from trainer.diagnostics.echo_trap import EchoTrap
+from trainer.diagnostics.echo_trap import WINDOW, EchoTrap
 from trainer.diagnostics.metric_history import MetricHistory
 from trainer.diagnostics.signal_checks import (
     CHECKS,
@@ -81,7 +80,7 @@ class Script:
 
 
 def watch(curves: list[dict[str, float]], trap: EchoTrap | None = None, first: int = 1) -> list[Alarm]:
-    trap = trap or EchoTrap(EchoTrapConfig())
+    trap = trap or EchoTrap()
     alarms = [trap.update(iteration, values) for iteration, values in enumerate(curves, start=first)]
     return [alarm for alarm in alarms if alarm]
 
@@ -129,7 +128,7 @@ def test_a_real_run_that_breaks_its_format_within_an_iteration_is_reported_with_
     curves = of(
         success=[0.75, 0.46, 0.0, 0.25, 0.25, 0.75, 0.04, 0.33], format=[1.0, 0.96, 1.0, 1.0, 1.0, 1.0, 0.04, 0.79]
     )
-    trap = EchoTrap(EchoTrapConfig())
+    trap = EchoTrap()
     alarms = [
         trap.update(number, values, "the policy writes </thinking>" if number == 7 else "")
         for number, values in enumerate(curves, start=1)
@@ -186,7 +185,7 @@ def test_an_alarm_has_its_evidence_in_text_and_numbers() -> None:
 
 
 def test_readings_contain_values_and_limits() -> None:
-    trap = EchoTrap(EchoTrapConfig())
+    trap = EchoTrap()
     recorded: list[tuple[int, dict[str, float], Alarm | None]] = []
     for iteration, values in enumerate(Script(collapse=110).play(0), start=1):
         alarm = trap.update(iteration, values)
@@ -284,11 +283,11 @@ def test_two_spikes_within_a_window_raise_no_alarm() -> None:
 
 
 def test_a_checkpoint_that_predates_a_watched_metric_can_be_loaded() -> None:
-    old = EchoTrap(EchoTrapConfig())
+    old = EchoTrap()
     watch(Script().play(0)[:30], old)
     state = old.state_dict()
     del state["series"]["format/valid_rate"]
-    new = EchoTrap(EchoTrapConfig())
+    new = EchoTrap()
     new.load_state_dict(state)
     assert watch(Script().play(0)[30:], new, first=31) == []
 
@@ -312,15 +311,15 @@ def test_a_watch_restored_from_its_state_continues_identically() -> None:
     curves = Script(collapse=60, lead=30).play(5)
     whole = watch(curves)
     for cut in (1, 35, 62, 90):
-        before = EchoTrap(EchoTrapConfig())
+        before = EchoTrap()
         alarms = watch(curves[:cut], before)
-        after = EchoTrap(EchoTrapConfig())
+        after = EchoTrap()
         after.load_state_dict(json.loads(json.dumps(before.state_dict(), allow_nan=False)))
         assert alarms + watch(curves[cut:], after, first=cut + 1) == whole
 
 
 def test_missing_and_impossible_values_are_skipped() -> None:
-    trap = EchoTrap(EchoTrapConfig())
+    trap = EchoTrap()
     for iteration in range(1, 60):
         assert trap.update(iteration, {}) is None
     curves = Script(collapse=60, lead=30).play(2)
@@ -350,23 +349,21 @@ def test_a_run_without_any_success_is_not_a_collapse() -> None:
 
 def test_groups_with_equal_rewards_leave_nothing_to_judge() -> None:
     """As in a run whose policy cannot name one action; a run that succeeds at everything is another matter."""
-    window = EchoTrapConfig().window
     for success, share in ((0.0, 0.0), (1.0, 1.0)):
-        trap = EchoTrap(EchoTrapConfig())
-        curves = [steady(success, spread=0.0)] * (3 * window)
+        trap = EchoTrap()
+        curves = [steady(success, spread=0.0)] * (3 * WINDOW)
         assert watch(curves, trap) == []
         assert trap.statistics()["echo_trap/learning"] == share
         assert (share < trap.statistics()["echo_trap/learning_limit"]) is (success == 0)
-    watch([steady(0.0, spread=0.1)], trap := EchoTrap(EchoTrapConfig()))
+    watch([steady(0.0, spread=0.1)], trap := EchoTrap())
     assert "echo_trap/learning" not in trap.statistics(), "one iteration says nothing"
 
 
 def test_one_group_that_differs_is_a_signal() -> None:
-    trap = EchoTrap(EchoTrapConfig())
-    window = EchoTrapConfig().window
+    trap = EchoTrap()
     flat = steady(0.0, spread=0.0)
-    watch([*[flat] * window, steady(0.0, spread=0.2), *[flat] * (window - 1)], trap)
-    assert trap.statistics()["echo_trap/learning"] == pytest.approx(1 / window)
+    watch([*[flat] * WINDOW, steady(0.0, spread=0.2), *[flat] * (WINDOW - 1)], trap)
+    assert trap.statistics()["echo_trap/learning"] == pytest.approx(1 / WINDOW)
     assert trap.statistics()["echo_trap/learning"] >= trap.statistics()["echo_trap/learning_limit"]
 
 
@@ -415,7 +412,7 @@ def test_a_signal_reads_only_its_own_metric(key) -> None:
 
 def test_signals_that_are_only_shown_change_no_state() -> None:
     """All attempts write one thought, hardly any of it about the state or true, while the other metrics are steady."""
-    trap = EchoTrap(EchoTrapConfig())
+    trap = EchoTrap()
     thoughts = {COMMONEST: 0.98, INFORMATION: 0.1, CLAIMS: 0.3}
     earlier = PEAK | {SUCCESS: 0.5}
     assert watch([earlier] * 40 + [earlier | thoughts] * 30, trap) == []
@@ -425,7 +422,7 @@ def test_signals_that_are_only_shown_change_no_state() -> None:
 
 @pytest.mark.parametrize("won", [[0.95] * 30, list(np.linspace(0.3, 0.8, 30))], ids=["mastered", "learning"])
 def test_attempts_that_become_alike_in_success_are_no_echo(won: list[float]) -> None:
-    trap = EchoTrap(EchoTrapConfig())
+    trap = EchoTrap()
     thoughts = {COMMONEST: 0.98, INFORMATION: 0.1}
     curves = [PEAK | {SUCCESS: 0.3}] * 30 + [PEAK | thoughts | {SUCCESS: success} for success in won]
     watch(curves, trap)

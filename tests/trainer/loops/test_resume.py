@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 
 from tests.tiers import nightly_but
 from tests.trainer import tiny
+from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal import reader
 from trainer.journal.events import (
     CheckpointRemoved,
@@ -44,7 +46,6 @@ STARPO_S = {
     "optimizer": {"mini_batch_trajectories": 2, "policy_lr": 1e-3},
     "evaluation": {"prompts": 2, "every": 1},
     "checkpoint": {"every": 2},
-    "echo_trap": {"window": 2},
     "diagnostics": {"gradient_terms_every": 2},
 }
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -107,6 +108,14 @@ class StopCounter:
 
 def play(config, folder, stop=None):
     return run_factory.run(config, folder, folder / "cache", stop or StopCounter())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_window():
+    """Let the detector judge a few iterations already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trainer.loops.train.EchoTrap", partial(EchoTrap, window=2))
+        yield
 
 
 @pytest.fixture(

@@ -33,6 +33,9 @@ class ScriptedTrap(EchoTrap):
     signs: ClassVar[tuple[int, ...]] = ()
     """Iterations at which it sees first signs."""
 
+    def __init__(self) -> None:
+        super().__init__(window=2)
+
     def update(self, iteration, metrics, fault=""):
         super().update(iteration, metrics, fault)
         self.memory.low_spread = int(iteration in self.signs)
@@ -44,7 +47,7 @@ class ScriptedTrap(EchoTrap):
 
 
 def configuration(model, limit=2, **sections) -> RunConfig:
-    trap = {"action": "rewind", "rewind_changes": CHANGES, "max_rewinds": limit, "window": 2}
+    trap = {"action": "rewind", "rewind_changes": CHANGES, "max_rewinds": limit}
     shape = {"iterations": 4, "echo_trap": trap, "evaluation": {"prompts": 2, "every": 2}}
     shape["algorithm"] = {"estimator": "gae"}
     return tiny.config(model, **shape | sections)

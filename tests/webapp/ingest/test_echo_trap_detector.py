@@ -21,7 +21,6 @@ from tests.webapp.fragments import contains
 from tests.webapp.javascript import evaluate
 from tests.webapp.notifications.conftest import Make, make_rule
 from tests.webapp.page_requests import Visitors, who
-from trainer.config.run import EchoTrapConfig
 from trainer.diagnostics.backtest import backtest, read_metrics
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal import events as journal
@@ -137,7 +136,7 @@ def test_the_verdict_is_that_of_the_backtest(people: People, tmp_path: Path) -> 
     path = record(tmp_path / "run", signals(falls=True))
     run = imported(tmp_path / "run", people)
     metrics, _ = read_metrics(path)
-    expected = [(alarm.iteration, alarm.state, alarm.message) for alarm in backtest(metrics, EchoTrapConfig()).alarms]
+    expected = [(alarm.iteration, alarm.state, alarm.message) for alarm in backtest(metrics).alarms]
     assert verdict(run)["alarms"] == expected
 
 
