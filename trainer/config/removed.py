@@ -86,6 +86,7 @@ REMOVED: Mapping[str, str] = {
     "sft.only_successes": "demonstrations that do not succeed are left out",
     "echo_trap.window": "the fast averages of the detector cover 10 iterations",
     "echo_trap.spread_threshold": "the reward std of groups is lost below half of its slow average",
+    "diagnostics.turn_thoughts": "8 thoughts of any turn are compared",
     "diagnostics.turn_thoughts_every": "thoughts of any turn are compared in the first and every fifth iteration",
     "cluster.start_timeout": _limit(timeouts.CLUSTER_START),
     "cluster.actor_timeout": _limit(timeouts.CLUSTER_ACTOR),

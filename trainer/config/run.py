@@ -191,7 +191,7 @@ class EchoTrapConfig(Section):
 
 
 class DiagnosticsConfig(Section):
-    """Optional measurements, which cost time."""
+    """An optional measurement, which costs time."""
 
     no_effect = (NoEffect((TRAINS_NOT,), ONLY_TRAINING),)
 
@@ -201,16 +201,6 @@ class DiagnosticsConfig(Section):
         "costs about one more optimiser step.",
         unit="iterations",
         ge=0,
-    )
-    turn_thoughts: int = setting(
-        8,
-        "Thoughts of any turn that each measurement of reasoning_turns/* compares, in the first and every fifth "
-        "iteration; 0 = none. The policy reads their square: every thought after every prompt.",
-        unit="thoughts",
-        source="RAGEN-2: 64",
-        added=True,
-        ge=0,
-        le=1024,
     )
 
 

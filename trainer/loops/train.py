@@ -37,6 +37,8 @@ from trainer.seeds import Purpose, derive
 
 TURN_THOUGHTS_EVERY = 5
 """Iterations between measurements of reasoning_turns/*, besides the first one. Source: RAGEN-2."""
+TURN_THOUGHTS = 8
+"""Thoughts that a measurement compares; RAGEN-2: 64. The policy reads their square: each thought after each prompt."""
 
 
 def train(session: RunSession) -> None:
@@ -239,13 +241,12 @@ def _rollout_metrics(
 
 def _reasoning_metrics(session: RunSession, complete: Sequence[Trajectory], learners: LearnerGroup) -> dict[str, float]:
     """Compute reasoning/* of first turns, and at intervals reasoning_turns/* of a few thoughts of any turn."""
-    settings, averages = session.config.diagnostics, session.progress.marginal_stds
-    iteration = session.progress.iteration + 1
+    averages, iteration = session.progress.marginal_stds, session.progress.iteration + 1
     seed = derive(session.config.seed, Purpose.DIAGNOSTICS, iteration)
-    due = settings.turn_thoughts > 0 and (iteration == 1 or iteration % TURN_THOUGHTS_EVERY == 0)
+    due = iteration == 1 or iteration % TURN_THOUGHTS_EVERY == 0
     samples = {
         FIRST_TURN: reasoning.first_thoughts(complete),
-        ANY_TURN: reasoning.turn_thoughts(complete, settings.turn_thoughts, seed) if due else None,
+        ANY_TURN: reasoning.turn_thoughts(complete, TURN_THOUGHTS, seed) if due else None,
     }
     total = sum(len(pairs[1]) for pairs in samples.values() if pairs)
     metrics: dict[str, float] = {}

@@ -78,5 +78,5 @@ _Z_SCORES = (
 
 REASONING: tuple[MetricSpec, ...] = (
     *_rows(FIRST_TURN, "", ""),
-    *_rows(ANY_TURN, ", any turn", " Of diagnostics.turn_thoughts thoughts of any turn."),
+    *_rows(ANY_TURN, ", any turn", " Of 8 thoughts of any turn, in the first and every fifth iteration."),
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from safetensors.torch import load_file
 
 from tests.trainer import tiny
 from tests.trainer.loops.test_resume import play
 from tests.trainer.loops.test_skipped_updates import events
-from trainer.config.run import RunConfig
+from trainer.diagnostics import reasoning
 from trainer.diagnostics.reasoning import MAX_COMPARED_PROMPTS
 from trainer.journal.events import Metrics
 from trainer.learner.learner import Learner
@@ -27,8 +26,9 @@ def test_thoughts_of_any_turn_are_measured_at_intervals_and_change_nothing(pocke
 
     monkeypatch.setattr(Learner, "cross_scores", counted)
     sections = {"iterations": 3, "evaluation": {"prompts": 0}, "algorithm": {"estimator": "gae"}}
-    config = tiny.config(pocket_folder, **sections, diagnostics={"turn_thoughts": 4})
+    config = tiny.config(pocket_folder, **sections)
     monkeypatch.setattr(train, "TURN_THOUGHTS_EVERY", 2)
+    monkeypatch.setattr(train, "TURN_THOUGHTS", 4)
     play(config, tmp_path / "on")
     measured = [
         event.iteration
@@ -39,15 +39,13 @@ def test_thoughts_of_any_turn_are_measured_at_intervals_and_change_nothing(pocke
     assert max(sizes) <= 16
     assert len(sizes) == 5, "first turns three times, any turn twice"
     sizes.clear()
-    play(tiny.config(pocket_folder, **sections, diagnostics={"turn_thoughts": 0}), tmp_path / "off")
+    monkeypatch.setattr(reasoning, "turn_thoughts", lambda *others: None)
+    play(config, tmp_path / "off")
     assert len(sizes) == 3
     weights = [load_file(checkpoints.get_path(tmp_path / name, 3) / "model.safetensors") for name in ("on", "off")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
-def test_by_default_later_turns_cost_little_beside_first_turns():
-    settings = RunConfig().diagnostics
-    later_turns = settings.turn_thoughts**2 / train.TURN_THOUGHTS_EVERY
+def test_later_turns_cost_little_compared_with_first_turns():
+    later_turns = train.TURN_THOUGHTS**2 / train.TURN_THOUGHTS_EVERY
     assert later_turns <= 0.02 * MAX_COMPARED_PROMPTS**2, "rows that the policy reads, per iteration"
-    with pytest.raises(ValueError, match="turn_thoughts"):
-        RunConfig.model_validate({"diagnostics": {"turn_thoughts": -1}})
