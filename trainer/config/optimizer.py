@@ -9,7 +9,7 @@ from trainer.config.base import Section, setting
 from trainer.config.conditions import EVALUATES, NOTHING_TRAINED, ONLY_TRAINING, TRAINS_NOT, NoEffect, is_zero
 
 OptimizerName = Literal["adamw", "adamw_fused", "adamw_8bit", "adafactor", "sgd", "muon"]
-LrSchedule = Literal["constant", "linear", "cosine"]
+LrSchedule = Literal["constant", "linear", "cosine", "cosine_to_fifth"]
 
 
 class OptimizerConfig(Section):
@@ -38,15 +38,14 @@ class OptimizerConfig(Section):
     critic_lr: float = setting(1e-3, "Learning rate of the critic.", source="RAGEN code: 1e-5", gt=0, le=1)
     lr_schedule: LrSchedule = setting(
         "constant",
-        "Schedule of both learning rates over the run's iterations, after the warm-up: constant, or a linear or cosine "
-        "decay to lr_min_ratio.",
+        "Schedule of both learning rates over the run's iterations, after the warm-up: constant, a linear or cosine "
+        "decay to 0, or a cosine decay to a fifth of the rate (cosine_to_fifth).",
         source="RAGEN code: constant",
         added=True,
     )
     lr_warmup: int = setting(
         0, "First iterations over which the learning rates rise linearly.", unit="iterations", ge=0, added=True
     )
-    lr_min_ratio: float = setting(0.0, "Where a decay ends, as a share of the learning rate.", ge=0, le=1, added=True)
     weight_decay: float = setting(0.0, "Decoupled weight decay.", source="RAGEN code: 0.01", ge=0, le=1)
     max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", gt=0)
     mini_batch_trajectories: int = setting(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainer import timeouts
@@ -62,6 +62,7 @@ REMOVED: Mapping[str, str] = {
     "algorithm.value_clip": "predictions of the critic are clipped to 0.5 around the old ones",
     "optimizer.beta1": "Adam's β₁ and the momentum of sgd are 0.9",
     "optimizer.beta2": "Adam's β₂ is 0.999",
+    "optimizer.lr_min_ratio": "optimizer.lr_schedule names where a decay ends: at 0, or cosine_to_fifth",
     "lora.dropout": "adapters are trained without dropout",
     "lora.targets": "all linear layers get adapters",
     "hosted.timeout": _limit(timeouts.HOSTED_REQUEST),
@@ -102,7 +103,7 @@ def removal_text(name: str) -> str | None:
 def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored configuration without settings that were removed later.
 
-    A run with a limit of its cost needs the prices that it was stored with: they move into the setting that has both.
+    Values that other settings hold now move there: a run with a limit of its cost, for instance, needs its prices.
     """
     result: dict[str, Any] = {
         section: {name: inner for name, inner in value.items() if f"{section}.{name}" not in REMOVED}
@@ -110,10 +111,29 @@ def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
         else value
         for section, value in stored.items()
     }
-    hosted = stored.get("hosted")
-    if isinstance(hosted, Mapping) and any(prices := [hosted.get(name) or 0.0 for name in _PRICES]):
-        result["hosted"]["price_per_million"] = prices
+    for name, convert in _MOVED.items():
+        section, _, setting = name.partition(".")
+        former = stored.get(section)
+        if isinstance(former, Mapping) and (value := convert(former)) is not None:
+            result[section][setting] = value
     return result
+
+
+def _prices(hosted: Mapping[str, Any]) -> list[float] | None:
+    prices = [hosted.get(name) or 0.0 for name in _PRICES]
+    return prices if any(prices) else None
+
+
+def _schedule(optimizer: Mapping[str, Any]) -> str | None:
+    decays_to_fifth = optimizer.get("lr_schedule") == "cosine" and optimizer.get("lr_min_ratio") == 0.2
+    return "cosine_to_fifth" if decays_to_fifth else None
+
+
+_MOVED: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "hosted.price_per_million": _prices,
+    "optimizer.lr_schedule": _schedule,
+}
+"""Setting → function of its stored section that returns the value it takes over from removed settings, or None."""
 
 
 def stored_config(stored: Mapping[str, Any]) -> RunConfig:

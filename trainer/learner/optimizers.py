@@ -85,7 +85,7 @@ def make_optimizer(
 
 
 def lr_factor(settings: OptimizerConfig, iteration: int, iterations: int) -> float:
-    """Return the share of the learning rates that an iteration (from 1) uses, 0 to 1; above 0 without `lr_min_ratio`.
+    """Return the share of the learning rates that an iteration (from 1) uses, 0 to 1.
 
     The warm-up reaches 1 after `lr_warmup` iterations, and the decay would reach its end after the last iteration.
     """
@@ -98,9 +98,10 @@ def lr_factor(settings: OptimizerConfig, iteration: int, iterations: int) -> flo
             return 1.0
         case "linear":
             remaining = 1 - progress
-        case "cosine":
+        case "cosine" | "cosine_to_fifth":
             remaining = (1 + math.cos(math.pi * progress)) / 2
-    return settings.lr_min_ratio + (1 - settings.lr_min_ratio) * remaining
+    end = 0.2 if settings.lr_schedule == "cosine_to_fifth" else 0.0
+    return end + (1 - end) * remaining
 
 
 def _muon(settings: OptimizerConfig, lr: float, parameters: Sequence[nn.Parameter], plain: Sequence[bool]) -> Optimizer:

@@ -44,7 +44,6 @@ POCKET: Changes = {
 POCKET_SOKOBAN: Changes = {
     "optimizer.lr_schedule": "constant",  # as in the paper; half of the preset's iterations leave no time to decay
     "optimizer.lr_warmup": 0,
-    "optimizer.lr_min_ratio": 0.0,
 }
 """Additional settings of pocket cells on Sokoban, for their lr of 2e-4."""
 

@@ -147,7 +147,8 @@ def _schedule(config: RunConfig) -> str:
     if config.kind == "sft":
         return text
     if optimizer.lr_schedule != "constant":
-        text = f"{optimizer.lr_schedule} to {f'{optimizer.lr_min_ratio:g} of it' if optimizer.lr_min_ratio else 0}"
+        shape, _, end = optimizer.lr_schedule.partition("_to_")
+        text = f"{shape} to {f'a {end} of it' if end else 0}"
     return f"{text}, after {optimizer.lr_warmup} rising iterations" if optimizer.lr_warmup else text
 
 

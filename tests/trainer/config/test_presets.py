@@ -170,9 +170,8 @@ def test_the_demo_preset_is_unchanged_since_its_curves_were_measured():
         "algorithm.updates_per_rollout": 2,
         "rewards.format_penalty": -0.5,
         "optimizer.policy_lr": 2e-4,
-        "optimizer.lr_schedule": "cosine",
+        "optimizer.lr_schedule": "cosine_to_fifth",
         "optimizer.lr_warmup": 3,
-        "optimizer.lr_min_ratio": 0.2,
         "evaluation.every": 8,
         "checkpoint.every": 8,
     }

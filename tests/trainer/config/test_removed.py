@@ -39,6 +39,18 @@ def test_stored_prices_of_a_hosted_model_are_kept() -> None:
     assert stored_config({"hosted": hosted}).hosted.prices == (0.15, 0.6)
 
 
+@pytest.mark.parametrize(
+    ("stored", "schedule"),
+    [
+        ({"lr_schedule": "cosine", "lr_min_ratio": 0.2}, "cosine_to_fifth"),
+        ({"lr_schedule": "cosine", "lr_min_ratio": 0.0}, "cosine"),
+        ({"lr_schedule": "constant", "lr_min_ratio": 0.2}, "constant"),
+    ],
+)
+def test_a_stored_decay_to_a_fifth_is_kept(stored: dict[str, object], schedule: str) -> None:
+    assert stored_config({"optimizer": stored}).optimizer.lr_schedule == schedule
+
+
 def test_a_stored_configuration_with_a_mistake_is_refused() -> None:
     with pytest.raises(ValidationError):
         stored_config({"rollout": {"group": 3}})

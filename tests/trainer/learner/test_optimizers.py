@@ -100,11 +100,11 @@ def test_a_missing_library_is_named(monkeypatch):
     st.sampled_from(get_args(LrSchedule)),
     st.integers(0, 20),
     st.integers(1, 200),
-    st.floats(0, 0.99),
     st.integers(1, 200),
 )
-def test_learning_rates_rise_once_and_then_never_again(schedule, warmup, iterations, ratio, iteration):
-    settings = OptimizerConfig(lr_schedule=schedule, lr_warmup=warmup, lr_min_ratio=ratio)
+def test_learning_rates_rise_once_and_then_never_again(schedule, warmup, iterations, iteration):
+    settings = OptimizerConfig(lr_schedule=schedule, lr_warmup=warmup)
+    end = 0.2 if schedule == "cosine_to_fifth" else 0.0
     now, after = (optimizers.lr_factor(settings, number, iterations) for number in (iteration, iteration + 1))
     assert 0 <= now <= 1
     if iteration <= warmup:
@@ -112,17 +112,17 @@ def test_learning_rates_rise_once_and_then_never_again(schedule, warmup, iterati
     elif schedule == "constant":
         assert now == after == 1
     else:
-        assert now >= after >= ratio - 1e-12
-        assert now > ratio or iteration > iterations
+        assert now >= after >= end - 1e-12
+        assert now > end or iteration > iterations
 
 
 def test_decays_begin_at_the_full_rate_and_are_half_way_in_the_middle():
-    for schedule in ("linear", "cosine"):
-        settings = OptimizerConfig(lr_schedule=schedule, lr_warmup=2, lr_min_ratio=0.2)
+    for schedule, end in (("linear", 0.0), ("cosine", 0.0), ("cosine_to_fifth", 0.2)):
+        settings = OptimizerConfig(lr_schedule=schedule, lr_warmup=2)
         factors = [optimizers.lr_factor(settings, number, 10) for number in range(1, 12)]
         assert factors[:3] == pytest.approx([1 / 3, 2 / 3, 1])
-        assert factors[6] == pytest.approx(0.6)
-        assert factors[10] == pytest.approx(0.2)
+        assert factors[6] == pytest.approx((1 + end) / 2)
+        assert factors[10] == pytest.approx(end)
 
 
 def test_policy_and_critic_step_with_the_scheduled_rates_after_a_resumption_too(pocket_folder, tmp_path):
