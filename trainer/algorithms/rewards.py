@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from trainer.algorithms.advantages import group_statistics, only
+from trainer.algorithms.reward_normalizations import Grouping, Method
 
 FormatRule = Literal["structure", "actions"]
-Grouping = Literal["state", "environment", "batch"]
-Normalization = Literal["identity", "mean", "mean_std", "asym_clip"]
 EPSILON = 1e-6
 ASYMMETRIC_CLIP = (-1.0, 3.0)
 
@@ -37,9 +36,7 @@ def subtract_kl(rewards: Tensor, kl: Tensor, mask: Tensor, coefficient: float) -
     return only(rewards, mask) - coefficient * only(kl, mask)
 
 
-def normalize(
-    scores: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Normalization
-) -> Tensor:
+def normalize(scores: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Method) -> Tensor:
     """Normalise (B,) trajectory rewards within each group of `grouping`. The filter reads raw rewards instead.
 
     Args:
@@ -79,7 +76,7 @@ def _compared(state: Tensor, environment: Tensor, grouping: Grouping) -> Tensor:
 
 
 def normalize_tokens(
-    rewards: Tensor, mask: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Normalization
+    rewards: Tensor, mask: Tensor, state: Tensor, environment: Tensor, *, grouping: Grouping, method: Method
 ) -> Tensor:
     """Return (B, T) rewards with sums per trajectory that are normalised by `normalize`.
 

@@ -9,6 +9,7 @@ from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.group_filter import FilterLossScaling, FilterMethod, kept_count
 from trainer.algorithms.kl_estimators import KL_ESTIMATORS
 from trainer.algorithms.objectives import OBJECTIVES
+from trainer.algorithms.reward_normalizations import NORMALIZATIONS
 from trainer.config.base import Section, setting
 from trainer.config.conditions import (
     ONLY_TRAINING,
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     EstimatorName = str
     Aggregation = str
     KLEstimator = str
+    NormalizationName = str
     ObjectiveName = str
 else:
     EstimatorName = Literal[tuple(ESTIMATORS)]
     Aggregation = Literal[tuple(AGGREGATIONS)]
     KLEstimator = Literal[tuple(KL_ESTIMATORS)]
+    NormalizationName = Literal[tuple(NORMALIZATIONS)]
     ObjectiveName = Literal[tuple(OBJECTIVES)]
 
 _RANKED = ("std", "std_rev", "range")
@@ -75,11 +78,6 @@ class AlgorithmConfig(Section):
             (is_none_of(_ESTIMATOR, ("grpo", "gigpo", "mt_grpo")),),
             "the estimator “{algorithm.estimator}” does not divide by the group’s std",
             ("normalize_by_std",),
-        ),
-        NoEffect(
-            (is_one_of("algorithm.reward_normalization", ("identity",)),),
-            "rewards are not normalised",
-            ("reward_grouping",),
         ),
         NoEffect(
             (is_zero("algorithm.kl_coef"),),
@@ -130,14 +128,12 @@ class AlgorithmConfig(Section):
         ge=0,
         le=1,
     )
-    reward_normalization: Literal["identity", "mean", "mean_std", "asym_clip"] = setting(
+    reward_normalization: NormalizationName = setting(
         "identity",
-        "Normalisation of R(τ) before the estimator: none, mean subtracted, also divided by the std, also clipped to "
-        "[−1, 3]. The group filter always uses raw rewards.",
-        source="RAGEN code: all four",
-    )
-    reward_grouping: Literal["state", "environment", "batch"] = setting(
-        "state", "Trajectories over which rewards are normalised.", source="RAGEN code: all three"
+        "Normalisation of R(τ) before the estimator: none (identity), mean subtracted (mean), also divided by the std "
+        "(mean_std), also clipped to [−1, 3] (asym_clip); among the trajectories from one state, or, as the name says, "
+        "of one environment or of the batch. The group filter always uses raw rewards.",
+        source="RAGEN code: all of them",
     )
     reward_position: Literal["turn", "outcome"] = setting(
         "turn", "Place rewards on the last token of their turn, or sum them on the last turn."

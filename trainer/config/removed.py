@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainer import timeouts
+from trainer.algorithms.reward_normalizations import NORMALIZATIONS
 from trainer.config.engine import CPU_CACHE_VARIABLE, EAGER_VARIABLE, WEIGHTS_VARIABLE
 from trainer.config.resources import RAY_ADDRESS_VARIABLE
 from trainer.config.run import RunConfig
@@ -58,6 +59,7 @@ REMOVED: Mapping[str, str] = {
         f"the trainer chooses; the environment variable {VARIANTS_VARIABLE} forces a variant",
     ),
     "algorithm.gigpo_omega": "turn-level advantages of gigpo have the weight ω of 1",
+    "algorithm.reward_grouping": "algorithm.reward_normalization says it, as in environment_mean_std or batch_mean",
     "algorithm.whiten_advantages": "advantages of GAE are always normalised over the policy tokens of a batch",
     "algorithm.value_clip": "predictions of the critic are clipped to 0.5 around the old ones",
     "optimizer.beta1": "Adam's β₁ and the momentum of sgd are 0.9",
@@ -129,7 +131,13 @@ def _schedule(optimizer: Mapping[str, Any]) -> str | None:
     return "cosine_to_fifth" if decays_to_fifth else None
 
 
+def _normalization(algorithm: Mapping[str, Any]) -> str | None:
+    named = f"{algorithm.get('reward_grouping')}_{algorithm.get('reward_normalization')}"
+    return named if named in NORMALIZATIONS else None
+
+
 _MOVED: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "algorithm.reward_normalization": _normalization,
     "hosted.price_per_million": _prices,
     "optimizer.lr_schedule": _schedule,
 }

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from trainer.algorithms.estimators import ESTIMATORS, AdvantageEstimate, EstimatorInputs
 from trainer.algorithms.losses import explained_variance, kl_penalty
+from trainer.algorithms.reward_normalizations import NORMALIZATIONS
 from trainer.algorithms.rewards import normalize_tokens, subtract_kl
 from trainer.config.algorithm import AlgorithmConfig
 from trainer.learner.step_metrics import StepMetrics
@@ -68,14 +69,8 @@ def _estimate_rows(
     batch: Batch, rewards: Tensor, values: Tensor | None, algorithm: AlgorithmConfig
 ) -> AdvantageEstimate:
     """`estimate_advantages` for a batch with one row per trajectory."""
-    rewards = normalize_tokens(
-        rewards,
-        batch.mask,
-        batch.group,
-        batch.environment,
-        grouping=algorithm.reward_grouping,
-        method=algorithm.reward_normalization,
-    )
+    method, grouping = NORMALIZATIONS[algorithm.reward_normalization]
+    rewards = normalize_tokens(rewards, batch.mask, batch.group, batch.environment, grouping=grouping, method=method)
     inputs = EstimatorInputs(
         rewards=rewards,
         values=values,

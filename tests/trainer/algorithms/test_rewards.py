@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tests.trainer.random_batches import Dialogues, dialogues
 from trainer.algorithms import rewards
 from trainer.algorithms.advantages import only
-from trainer.algorithms.rewards import Grouping, Normalization, normalize, normalize_tokens
+from trainer.algorithms.reward_normalizations import NORMALIZATIONS, Grouping, Normalization
+from trainer.algorithms.rewards import normalize, normalize_tokens
 
 STATES = torch.tensor([0, 0, 1, 1])
 ENVIRONMENTS = torch.tensor([0, 0, 0, 0])
@@ -45,7 +46,7 @@ def test_the_kl_penalty_applies_to_policy_tokens_only(d: Dialogues) -> None:
 
 
 def test_grouping_determines_the_baseline() -> None:
-    def centred(grouping: rewards.Grouping) -> list[float]:
+    def centred(grouping: Grouping) -> list[float]:
         return rewards.normalize(SCORES, STATES, ENVIRONMENTS, grouping=grouping, method="mean").tolist()
 
     assert centred("state") == [-5.0, 5.0, -1.0, 1.0]
@@ -69,14 +70,18 @@ def test_identity_keeps_scores_unchanged() -> None:
     )
 
 
-@given(
-    d=dialogues(),
-    grouping=st.sampled_from(["state", "environment", "batch"]),
-    method=st.sampled_from(["identity", "mean", "mean_std", "asym_clip"]),
-)
+def test_normalisations_are_named_after_what_they_compare() -> None:
+    assert len(NORMALIZATIONS) == 10
+    assert NORMALIZATIONS["mean"] == ("mean", "state")
+    assert NORMALIZATIONS["environment_mean_std"] == ("mean_std", "environment")
+    assert NORMALIZATIONS["batch_asym_clip"] == ("asym_clip", "batch")
+
+
+@given(d=dialogues(), normalization=st.sampled_from(list(NORMALIZATIONS.values())))
 def test_token_rewards_add_up_to_the_normalised_reward_of_their_trajectory(
-    d: Dialogues, grouping: Grouping, method: Normalization
+    d: Dialogues, normalization: Normalization
 ) -> None:
+    method, grouping = normalization
     raw, state = only(d.numbers(1), d.mask), d.groups(2)
     environment = state // 2
     found = normalize_tokens(raw, d.mask, state, environment, grouping=grouping, method=method)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -40,15 +41,20 @@ def test_stored_prices_of_a_hosted_model_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "schedule"),
+    ("stored", "value"),
     [
-        ({"lr_schedule": "cosine", "lr_min_ratio": 0.2}, "cosine_to_fifth"),
-        ({"lr_schedule": "cosine", "lr_min_ratio": 0.0}, "cosine"),
-        ({"lr_schedule": "constant", "lr_min_ratio": 0.2}, "constant"),
+        ({"optimizer": {"lr_schedule": "cosine", "lr_min_ratio": 0.2}}, "cosine_to_fifth"),
+        ({"optimizer": {"lr_schedule": "cosine", "lr_min_ratio": 0.0}}, "cosine"),
+        ({"optimizer": {"lr_schedule": "constant", "lr_min_ratio": 0.2}}, "constant"),
+        ({"algorithm": {"reward_normalization": "mean_std", "reward_grouping": "environment"}}, "environment_mean_std"),
+        ({"algorithm": {"reward_normalization": "mean", "reward_grouping": "state"}}, "mean"),
+        ({"algorithm": {"reward_normalization": "identity", "reward_grouping": "batch"}}, "identity"),
     ],
 )
-def test_a_stored_decay_to_a_fifth_is_kept(stored: dict[str, object], schedule: str) -> None:
-    assert stored_config({"optimizer": stored}).optimizer.lr_schedule == schedule
+def test_a_stored_setting_takes_over_the_value_of_a_removed_one(stored: dict[str, Any], value: str) -> None:
+    ((section, settings),) = stored.items()
+    kept = next(name for name in settings if f"{section}.{name}" not in REMOVED)
+    assert getattr(getattr(stored_config(stored), section), kept) == value
 
 
 def test_a_stored_configuration_with_a_mistake_is_refused() -> None:

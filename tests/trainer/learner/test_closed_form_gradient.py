@@ -69,7 +69,7 @@ def batch_of(paid: Tensor) -> Batch:
         ({"estimator": "gigpo", "normalize_by_std": False}, 2 * (1 - 1 / SIZE)),
         ({"estimator": "mt_grpo", "normalize_by_std": False}, 1 - 1 / SIZE),
         ({"estimator": "turn_gae"}, None),
-        ({"estimator": "rloo", "reward_normalization": "mean", "reward_grouping": "batch"}, 1.0),
+        ({"estimator": "rloo", "reward_normalization": "batch_mean"}, 1.0),
     ],
 )
 @pytest.mark.parametrize("dual_clip", [None, 3.0])

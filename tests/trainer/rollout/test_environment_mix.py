@@ -195,7 +195,7 @@ def test_a_run_in_two_environments_trains_and_evaluates_in_both(pocket_folder, t
         pocket_folder,
         iterations=2,
         environment={"mix": [{"name": "Bandit", "share": 0.5}]},
-        algorithm={"estimator": "gae", "reward_normalization": "mean_std", "reward_grouping": "environment"},
+        algorithm={"estimator": "gae", "reward_normalization": "environment_mean_std"},
     )
     run(config, tmp_path)
     trained = [event for event in events(tmp_path, GroupStarted) if event.split == "train"]
