@@ -69,13 +69,6 @@ class SftConfig(Section):
         "the form of an answer and leave the choice open.",
         added=True,
     )
-    thoughts: Literal["auto", "course", "general"] = setting(
-        "auto",
-        "Demonstrated thoughts. course: in the words of warmup.course, always with its best strategy, where that "
-        "course teaches the environment; general: the environment's, with the solver's play; auto: course for the "
-        "built-in pocket policy, general for all others.",
-        added=True,
-    )
     batch: int = setting(
         128,
         "Demonstrations per optimiser step.",

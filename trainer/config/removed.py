@@ -86,6 +86,7 @@ REMOVED: Mapping[str, str] = {
     "cluster.address": f"set the environment variable {RAY_ADDRESS_VARIABLE}",
     "evaluation.reference_play": "the solver and random actions always play the fixed puzzles, for comparison",
     "sft.max_solution_length": "a demonstrated solution has at most 100 actions",
+    "sft.thoughts": "the pocket policy is shown thoughts in the words of its course, other models the environment's",
     "sft.only_successes": "demonstrations that do not succeed are left out",
     "echo_trap.window": "the fast averages of the detector cover 10 iterations",
     "echo_trap.spread_threshold": "the reward std of groups is lost below half of its slow average",

@@ -163,14 +163,15 @@ def _product_ids() -> list[str]:
 def get_expert(config: RunConfig, seed: int) -> Demonstrator | None:
     """Return the demonstrator that an SFT run imitates in its environment; None: the environment's demonstrator.
 
+    The built-in pocket policy imitates the best strategy of its course, in the words that it was taught.
+
     Args:
         config: configuration of the run, as if it had one environment.
         seed: seed of the demonstration.
     """
-    wanted, course = config.sft.thoughts, config.warmup.course
-    by_course = wanted == "course" or (wanted == "auto" and config.policy.model == POCKET)
-    taught = config.environment.name in COURSE_ENVIRONMENTS[course]
-    return COURSES[course].expert_for(seed) if by_course and taught else None
+    course = config.warmup.course
+    taught = config.policy.model == POCKET and config.environment.name in COURSE_ENVIRONMENTS[course]
+    return COURSES[course].expert_for(seed) if taught else None
 
 
 COURSES: dict[CourseName, Course] = {

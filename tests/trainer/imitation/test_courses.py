@@ -10,7 +10,7 @@ import pytest
 import envs
 from envs.base import GridBoard, Hint
 from envs.demonstrators import find_cells, get_grid
-from trainer.config.run import RolloutConfig, RunConfig
+from trainer.config.run import POCKET, RolloutConfig, RunConfig
 from trainer.imitation.course_plans import (
     LAKE_STRATEGIES,
     careful_direction,
@@ -24,6 +24,8 @@ from trainer.imitation.course_plans import (
 from trainer.imitation.courses import COUNTDOWN, COURSES, get_expert
 from trainer.imitation.demonstrations import Demonstration, demonstrate, single_turn
 from trainer.policy.chat_format import ChatFormat
+
+QWEN = "Qwen/Qwen2.5-0.5B-Instruct"
 
 
 def demonstrated(course_name: str, chat: ChatFormat, seed: int) -> Demonstration:
@@ -44,11 +46,11 @@ def success(course: str, chat: ChatFormat, episodes: int = 200) -> float:
     return float(np.mean([demonstrated(course, chat, seed).trajectory.success for seed in range(episodes)]))
 
 
-def imitated(course_name: str, chat: ChatFormat, seed: int, thoughts: str = "auto") -> Demonstration:
-    """The demonstration of an SFT run of the built-in policy."""
+def imitated(course_name: str, chat: ChatFormat, seed: int, model: str = POCKET) -> Demonstration:
+    """The demonstration of an SFT run."""
     (config, _), *_ = COURSES[course_name].tasks(RolloutConfig())
-    sft, warmup = {"thoughts": thoughts}, {"course": course_name}
-    config = RunConfig.model_validate(config.model_dump() | {"kind": "sft", "sft": sft, "warmup": warmup})
+    policy, warmup = {"model": model}, {"course": course_name}
+    config = RunConfig.model_validate(config.model_dump() | {"kind": "sft", "policy": policy, "warmup": warmup})
     expert = get_expert(config, seed)
     return demonstrate(config, chat, seed, noise=0.0, mistake_rate=0.0, context=8192, demonstrator=expert)
 
@@ -78,14 +80,13 @@ def test_sft_imitates_the_best_strategy_in_the_words_of_the_course(
 def test_other_policies_imitate_each_environment_s_own_demonstrator(chat: ChatFormat) -> None:
     lake = RunConfig.model_validate({"environment": {"name": "FrozenLake"}, "warmup": {"course": "frozen_lake"}})
     assert get_expert(lake, 0) is not None
-    qwen = {"model": "Qwen/Qwen2.5-0.5B-Instruct"}
-    assert get_expert(RunConfig.model_validate(lake.model_dump() | {"policy": qwen}), 0) is None
+    assert get_expert(RunConfig.model_validate(lake.model_dump() | {"policy": {"model": QWEN}}), 0) is None
     assert get_expert(RunConfig.model_validate(lake.model_dump() | {"environment": {"name": "Sokoban"}}), 0) is None
-    assert "Go " in response(imitated("frozen_lake", chat, 0, thoughts="general"), chat)
+    assert "Go " in response(imitated("frozen_lake", chat, 0, QWEN), chat)
 
 
 def test_the_general_course_names_a_push_and_leaves_out_the_way(chat: ChatFormat) -> None:
-    terse, whole = (response(imitated("general", chat, 0, thoughts), chat) for thoughts in ("course", "general"))
+    terse, whole = (response(imitated("general", chat, 0, model), chat) for model in (POCKET, QWEN))
     assert terse.count(" to ") == 1, terse
     assert "Push Down from" in terse
     assert whole.count(" to ") > 2, whole

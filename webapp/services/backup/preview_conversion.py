@@ -307,11 +307,9 @@ def _renamed(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _as_begun(config: dict[str, Any], meanings: int) -> dict[str, Any]:
     """Return the settings that now do what these did when the run began."""
-    algorithm, sft = config.get("algorithm", {}), config.get("sft", {})
+    algorithm = config.get("algorithm", {})
     if meanings < 1 and algorithm.get("estimator") == "reinforce_plus_plus":
         config["algorithm"] = algorithm | {"estimator": "reinforce_plus_plus_verl"}
-    elif meanings < 2 and config.get("kind") == "sft" and sft.get("thoughts", "auto") == "auto":
-        config["sft"] = sft | {"thoughts": "general"}
     if meanings < 3 and config.get("policy", {}).get("model", POCKET) != POCKET:
         chosen = {
             "rollout": {"format_line": "placeholders", "stop_at_answer": "off"},

@@ -173,8 +173,7 @@ def test_an_older_preview_has_to_be_updated_first() -> None:
     [
         (0, {"algorithm": {"estimator": "reinforce_plus_plus"}}, {"algorithm.estimator": "reinforce_plus_plus_verl"}),
         (1, {"algorithm": {"estimator": "reinforce_plus_plus"}}, {}),
-        (1, {"kind": "sft"}, {"sft.thoughts": "general"}),
-        (2, {"kind": "sft"}, {}),
+        (1, {"kind": "sft"}, {}),
         (
             2,
             {"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}, "rollout": {"stop_at_answer": "on"}},
