@@ -34,7 +34,7 @@ class EngineConfig(Section):
         NoEffect(
             (is_none_of("engine.name", ("vllm",)),),
             "only the engine “vllm” uses it, not “{engine.name}”",
-            ("gpu_memory_utilization", "tensor_parallel"),
+            ("gpu_memory_utilization",),
         ),
     )
 
@@ -55,14 +55,6 @@ class EngineConfig(Section):
         gt=0,
         le=0.95,
     )
-    tensor_parallel: int = setting(
-        1,
-        "GPUs that each vLLM engine is split over (tensor parallelism), for more speed and a larger KV cache.",
-        unit="GPUs",
-        added=True,
-        ge=1,
-        le=64,
-    )
 
     @field_validator("urls")
     @classmethod
@@ -75,14 +67,9 @@ class EngineConfig(Section):
 
     @model_validator(mode="after")
     def check_servers(self) -> Self:
-        """Require addresses for the engine `server`, and a vLLM engine for a split."""
+        """Require addresses for the engine `server`."""
         if self.name == "server" and not self.urls:
             raise ValueError("engine.name is 'server', but engine.urls is empty: start a server, see docs/engines.md")
-        if self.name == "server" and self.tensor_parallel > 1:
-            raise ValueError(
-                "engine.tensor_parallel does not split servers: start them with serve-vllm --vllm-args "
-                f'"--tensor-parallel-size {self.tensor_parallel}", and set it to 1'
-            )
         return self
 
     @property
@@ -105,15 +92,3 @@ class EngineConfig(Section):
     def foreign(self) -> bool:
         """True if another engine than the trainer's own model samples the tokens."""
         return self.name != "transformers"
-
-    def check_gpus(self, reserved: float | None) -> None:
-        """Check the GPUs reserved for a rollout actor with such an engine; None: one, if the cluster has any.
-
-        Raises:
-            ValueError: an engine that is split over several GPUs does not get enough of them.
-        """
-        if self.name == "vllm" and self.tensor_parallel > 1 and reserved != self.tensor_parallel:
-            raise ValueError(
-                f"engine.tensor_parallel splits each engine over {self.tensor_parallel} GPUs: set "
-                f"cluster.rollout_resources to gpus={self.tensor_parallel}, so that every rollout actor has as many"
-            )

@@ -7,6 +7,8 @@ from typing import Any
 
 from trainer import timeouts
 from trainer.algorithms.reward_normalizations import NORMALIZATIONS
+from trainer.config.conditions import Data
+from trainer.config.dotted import value_at
 from trainer.config.engine import CPU_CACHE_VARIABLE, EAGER_VARIABLE, WEIGHTS_VARIABLE
 from trainer.config.resources import RAY_ADDRESS_VARIABLE
 from trainer.config.run import RunConfig
@@ -62,6 +64,7 @@ REMOVED: Mapping[str, str] = {
     "algorithm.reward_grouping": "algorithm.reward_normalization says it, as in environment_mean_std or batch_mean",
     "algorithm.whiten_advantages": "advantages of GAE are always normalised over the policy tokens of a batch",
     "algorithm.value_clip": "predictions of the critic are clipped to 0.5 around the old ones",
+    "engine.tensor_parallel": "a vLLM engine is split over the GPUs of cluster.rollout_resources, as in gpus=2",
     "optimizer.beta1": "Adam's β₁ and the momentum of sgd are 0.9",
     "optimizer.beta2": "Adam's β₂ is 0.999",
     "optimizer.lr_min_ratio": "optimizer.lr_schedule names where a decay ends: at 0, or cosine_to_fifth",
@@ -115,34 +118,40 @@ def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
         for section, value in stored.items()
     }
     for name, convert in _MOVED.items():
-        section, _, setting = name.partition(".")
-        former = stored.get(section)
-        if isinstance(former, Mapping) and (value := convert(former)) is not None:
-            result[section][setting] = value
+        if (value := convert(stored)) is not None:
+            section, _, setting = name.partition(".")
+            result[section] = {**result.get(section, {}), setting: value}
     return result
 
 
-def _prices(hosted: Mapping[str, Any]) -> list[float] | None:
-    prices = [hosted.get(name) or 0.0 for name in _PRICES]
+def _prices(stored: Data) -> list[float] | None:
+    prices = [value_at(stored, f"hosted.{name}") or 0.0 for name in _PRICES]
     return prices if any(prices) else None
 
 
-def _schedule(optimizer: Mapping[str, Any]) -> str | None:
-    decays_to_fifth = optimizer.get("lr_schedule") == "cosine" and optimizer.get("lr_min_ratio") == 0.2
-    return "cosine_to_fifth" if decays_to_fifth else None
+def _schedule(stored: Data) -> str | None:
+    shape, end = value_at(stored, "optimizer.lr_schedule"), value_at(stored, "optimizer.lr_min_ratio")
+    return "cosine_to_fifth" if (shape, end) == ("cosine", 0.2) else None
 
 
-def _normalization(algorithm: Mapping[str, Any]) -> str | None:
-    named = f"{algorithm.get('reward_grouping')}_{algorithm.get('reward_normalization')}"
+def _normalization(stored: Data) -> str | None:
+    method = value_at(stored, "algorithm.reward_normalization")
+    named = f"{value_at(stored, 'algorithm.reward_grouping')}_{method}"
     return named if named in NORMALIZATIONS else None
 
 
-_MOVED: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+def _rollout_resources(stored: Data) -> dict[str, Any] | None:
+    resources, parts = value_at(stored, "cluster.rollout_resources") or {}, value_at(stored, "engine.tensor_parallel")
+    return {**resources, "gpus": parts} if parts and parts > 1 else None
+
+
+_MOVED: Mapping[str, Callable[[Data], Any]] = {
     "algorithm.reward_normalization": _normalization,
+    "cluster.rollout_resources": _rollout_resources,
     "hosted.price_per_million": _prices,
     "optimizer.lr_schedule": _schedule,
 }
-"""Setting → function of its stored section that returns the value it takes over from removed settings, or None."""
+"""Setting → function of a stored configuration: the value that it takes over from removed settings, or None."""
 
 
 def stored_config(stored: Mapping[str, Any]) -> RunConfig:

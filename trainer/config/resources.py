@@ -10,7 +10,15 @@ from pydantic import field_validator, model_validator
 
 from envs.text_roles import TextRole
 from trainer.config.base import Section, setting
-from trainer.config.conditions import EVALUATES, HOSTED_ANSWERS, NOTHING_TRAINED, NoEffect, is_one_of, is_zero
+from trainer.config.conditions import (
+    EVALUATES,
+    HOSTED_ANSWERS,
+    NOTHING_TRAINED,
+    NoEffect,
+    is_none_of,
+    is_one_of,
+    is_zero,
+)
 
 RAY_ADDRESS_VARIABLE = "ECHOSCOPE_RAY_ADDRESS"
 """Environment variable with the address of a Ray cluster, as in 10.0.0.5:6379, or auto; without it a run starts one."""
@@ -89,7 +97,7 @@ class ClusterConfig(Section):
         NoEffect((EVALUATES,), NOTHING_TRAINED, ("learners", "learner_resources")),
         HOSTED_ANSWERS,
         NoEffect(
-            (is_zero("cluster.rollout_actors"),),
+            (is_zero("cluster.rollout_actors"), is_none_of("engine.name", ("vllm",))),
             "cluster.rollout_actors is 0: the trainer's own process plays",
             ("rollout_resources",),
         ),
@@ -121,7 +129,8 @@ class ClusterConfig(Section):
     rollout_resources: Annotated[dict[str, float], TextRole.PLAIN] = setting(
         {},
         "CPUs and GPUs reserved for each rollout actor, as in cpus=2, gpus=0.5. Left out: one CPU, and one GPU where "
-        "the cluster has GPUs and policy.device is not cpu.",
+        "the cluster has GPUs and policy.device is not cpu. A vLLM engine is split over several GPUs (tensor "
+        "parallelism), for more speed and a larger KV cache, also in the trainer's own process.",
         added=True,
     )
     learner_resources: Annotated[dict[str, float], TextRole.PLAIN] = setting(

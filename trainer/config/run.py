@@ -342,8 +342,6 @@ class RunConfig(Section):
                 "engine.name is 'server': the servers sample already outside of the trainer's process. Set "
                 "cluster.rollout_actors to 0, or choose the engine transformers or vllm for the actors"
             )
-        if self.cluster.rollout_actors and self.policy.device != "cpu":
-            self.engine.check_gpus(self.cluster.rollout_reservation.gpus)
 
     def _check_kind(self) -> None:
         """Check that a run of this kind can have these settings."""
@@ -499,6 +497,11 @@ class RunConfig(Section):
             return self
         return self.model_copy(update={"rollout": rollout, "environment": environment})
 
+    @property
+    def engine_parts(self) -> int:
+        """Number of GPUs over which each engine is split (tensor parallelism)."""
+        return max(1, int(self.cluster.rollout_reservation.gpus or 1)) if self.engine.name == "vllm" else 1
+
     def title(self) -> str:
         """The run's name, or one made from environment, algorithm and model."""
         if self.name:
@@ -516,10 +519,10 @@ class RunConfig(Section):
         Raises:
             ValueError: the settings do not allow it.
         """
-        if count > 1 and self.engine.tensor_parallel > 1:
+        if count > 1 and self.engine_parts > 1:
             raise ValueError(
-                f"engine.tensor_parallel splits one engine over {self.engine.tensor_parallel} GPUs, which learners "
-                "then cannot share: leave --processes out, or set engine.tensor_parallel to 1"
+                f"cluster.rollout_resources splits one engine over {self.engine_parts} GPUs, which learners then "
+                "cannot share: leave --processes out, or gpus out of cluster.rollout_resources"
             )
         plays = self.engine.name != "server" and not self.hosted.url
         cluster = self.cluster.with_processes(count, plays=plays)

@@ -16,6 +16,7 @@ import yaml
 from django.conf import settings
 
 from envs.text_roles import TextRole
+from trainer.config.dotted import value_at
 from trainer.config.removed import without_removed
 from trainer.journal import source_commit
 from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, CONFIG_FILE, INTERRUPTED, MODEL_FOLDER
@@ -86,7 +87,9 @@ def _processes(run: Run) -> int:
 
     1 if the settings name actors, or if one engine takes all GPUs.
     """
-    split = (run.config.get("engine") or {}).get("tensor_parallel", 1) > 1
+    config = without_removed(run.config)
+    gpus = value_at(config, "cluster.rollout_resources.gpus") or 1
+    split = value_at(config, "engine.name") == "vllm" and gpus > 1
     return 1 if split or uses_ray(run.config) else max(1, len(run.reserved))
 
 

@@ -54,8 +54,8 @@ def test_processes_change_nothing_but_the_actors():
 
 def test_an_engine_over_several_gpus_leaves_none_to_pairs(capsys, tmp_path):
     arguments = ["train", "--preset", "sokoban-starpo_s-pocket", "--out", str(tmp_path), "--processes", "2"]
-    assert cli.main([*arguments, "--set", "engine.name=vllm", "--set", "engine.tensor_parallel=2"]) == 2
-    assert "leave --processes out, or set engine.tensor_parallel to 1" in capsys.readouterr().err
+    assert cli.main([*arguments, "--set", "engine.name=vllm", "--set", "cluster.rollout_resources={gpus: 2}"]) == 2
+    assert "leave --processes out, or gpus out of cluster.rollout_resources" in capsys.readouterr().err
 
 
 def test_servers_sample_for_several_learners_without_rollout_actors():

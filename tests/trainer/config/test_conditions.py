@@ -30,12 +30,12 @@ def test_the_kept_share_matters_to_every_filter_that_chooses(method: str):
 
 def test_sections_of_other_kinds_engines_and_estimators_have_no_effect():
     usual = without_effect()
-    assert {"sft.batch", "hosted.url", "hosted.model", "engine.urls", "engine.tensor_parallel"} <= set(usual)
+    assert {"sft.batch", "hosted.url", "hosted.model", "engine.urls", "engine.gpu_memory_utilization"} <= set(usual)
     assert "lora.alpha" in usual
     assert "lora.rank" not in usual
     assert "algorithm.value_coef" not in usual  # gae has a critic
     assert "algorithm.value_coef" in without_effect(algorithm={"estimator": "grpo"})
-    assert "engine.tensor_parallel" not in without_effect(engine={"name": "vllm"})
+    assert "engine.gpu_memory_utilization" not in without_effect(engine={"name": "vllm"})
     evaluation = without_effect(kind="evaluate")
     assert {"iterations", "rollout.groups", "algorithm.estimator"} <= set(evaluation)
     assert "hosted.url" not in evaluation
@@ -111,6 +111,7 @@ def test_settings_of_actors_need_actors():
     actors = without_effect(cluster={"rollout_actors": 2})
     assert "cluster.learner_resources" in actors
     assert "cluster.rollout_resources" not in actors
+    assert "cluster.rollout_resources" not in without_effect(engine={"name": "vllm"})
     assert {"cluster.learners", "cluster.learner_resources"} <= set(
         without_effect(kind="evaluate", cluster={"learners": 1})
     )

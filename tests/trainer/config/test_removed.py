@@ -57,6 +57,13 @@ def test_a_stored_setting_takes_over_the_value_of_a_removed_one(stored: dict[str
     assert getattr(getattr(stored_config(stored), section), kept) == value
 
 
+def test_a_stored_split_of_the_engine_is_kept() -> None:
+    stored: dict[str, Any] = {"engine": {"name": "vllm", "tensor_parallel": 2}}
+    assert stored_config(stored).engine_parts == 2
+    stored["cluster"] = {"rollout_actors": 3, "rollout_resources": {"cpus": 4, "gpus": 2}}
+    assert stored_config(stored).cluster.rollout_resources == {"cpus": 4, "gpus": 2}
+
+
 def test_a_stored_configuration_with_a_mistake_is_refused() -> None:
     with pytest.raises(ValidationError):
         stored_config({"rollout": {"group": 3}})

@@ -183,16 +183,19 @@ def test_servers_sample_outside_of_the_trainer_already():
     RunConfig.model_validate({"engine": engine, "cluster": {"learners": 2}})
 
 
-def test_an_engine_split_over_gpus_needs_as_many_for_every_rollout_actor():
-    engine = {"name": "vllm", "tensor_parallel": 2}
-    split = {"engine": engine, "cluster": {"rollout_actors": 2}, "algorithm": {"tis_cap": 2}}
-    ((_, sentence),) = problems(split)
-    assert "set cluster.rollout_resources to gpus=2" in sentence
-    RunConfig.model_validate(split | {"cluster": {"rollout_actors": 2, "rollout_resources": {"gpus": 2}}})
-    RunConfig.model_validate(split | {"policy": {"device": "cpu"}})
-    servers = {"name": "server", "urls": "http://gpu1:8000", "tensor_parallel": 2}
-    ((_, sentence),) = problems({"engine": servers, "algorithm": {"tis_cap": 2}})
-    assert '--vllm-args "--tensor-parallel-size 2"' in sentence
+@pytest.mark.parametrize(
+    ("engine", "resources", "parts"),
+    [
+        ("vllm", {}, 1),
+        ("vllm", {"gpus": 0}, 1),
+        ("vllm", {"gpus": 0.5}, 1),
+        ("vllm", {"gpus": 4}, 4),
+        ("transformers", {"gpus": 4}, 1),
+    ],
+)
+def test_a_vllm_engine_is_split_over_the_gpus_that_are_reserved_for_it(engine, resources, parts):
+    config = {"engine": {"name": engine}, "cluster": {"rollout_resources": resources}}
+    assert RunConfig.model_validate(config).engine_parts == parts
 
 
 def test_revisions_are_read_as_yaml_reads_them_without_quotes():

@@ -460,8 +460,13 @@ def test_what_a_killed_trainer_started_is_ended_before_the_next_launch(run: Run)
 
 @pytest.mark.parametrize(
     ("sections", "processes"),
-    [({}, 2), ({"cluster": {"learners": 1}}, 1), ({"engine": {"name": "vllm", "tensor_parallel": 2}}, 1)],
-    ids=["pairs", "actors of the settings", "one engine over both"],
+    [
+        ({}, 2),
+        ({"cluster": {"learners": 1}}, 1),
+        ({"engine": {"name": "vllm"}, "cluster": {"rollout_resources": {"gpus": 2}}}, 1),
+        ({"engine": {"name": "vllm", "tensor_parallel": 2}}, 1),
+    ],
+    ids=["pairs", "actors of the settings", "one engine over both", "the same in an earlier version"],
 )
 def test_processes_of_a_run_with_two_gpus(run: Run, sections: dict[str, Any], processes: int) -> None:
     run.config |= sections

@@ -1,7 +1,7 @@
 """vLLM engine in this process, with the learner's weights or adapters.
 
-With `engine.tensor_parallel` above 1 the engine starts a process for each part of the model, which loads its part of
-the weights from a file.
+With several GPUs in `cluster.rollout_resources` the engine starts a process for each part of the model, which loads its
+part of the weights from a file.
 
 vLLM is imported when an engine is created: it is large, and most installations do not need it.
 """
@@ -55,7 +55,7 @@ class VllmEngine:
     """
 
     def __init__(self, config: RunConfig, policy: Policy) -> None:
-        self.parts = config.engine.tensor_parallel
+        self.parts = config.engine_parts
         for name, value in (_ENVIRONMENT | (_ENVIRONMENT_OF_PARTS if self.parts > 1 else {})).items():
             os.environ.setdefault(name, value)
         try:
