@@ -17,7 +17,6 @@ from trainer.config.conditions import (
     Data,
     NoEffect,
     is_above,
-    is_at_most,
     is_empty,
     is_none_of,
     is_one_of,
@@ -52,11 +51,6 @@ def without_critic(data: Data) -> bool:
     """True if the estimator uses no critic; False for the name of no estimator."""
     estimator = ESTIMATORS.get(str(value_at(data, _ESTIMATOR)))
     return estimator is not None and not estimator.needs_critic
-
-
-def _no_groups(data: Data) -> bool:
-    estimator = ESTIMATORS.get(str(value_at(data, _ESTIMATOR)))
-    return estimator is not None and not estimator.needs_groups
 
 
 class AlgorithmConfig(Section):
@@ -97,15 +91,6 @@ class AlgorithmConfig(Section):
         ),
         NoEffect((_KEEPS_ALL, _SAMPLES_DYNAMICALLY), _ALL_KEPT, ("filter_loss_scaling",)),
         NoEffect((_KEEPS_ALL, is_empty("algorithm.drop_zero_std")), _ALL_KEPT, ("filter_loss_scaling",)),
-        NoEffect(
-            (
-                _no_groups,
-                is_none_of("algorithm.group_filter", ("top_p_linear", "top_p_softmax")),
-                is_at_most("algorithm.dynamic_sampling_rounds", 1),
-            ),
-            "with the group filter “{algorithm.group_filter}” and this estimator every iteration has an update",
-            ("stop_after_skipped_updates",),
-        ),
     )
 
     estimator: EstimatorName = setting(
@@ -196,15 +181,6 @@ class AlgorithmConfig(Section):
         added=True,
         ge=1,
         le=100,
-    )
-    stop_after_skipped_updates: int = setting(
-        0,
-        "Stop the run after this many consecutive iterations without an update because no group was kept, or no kept "
-        "group had a signal; 0 = never.",
-        unit="iterations",
-        source="RAGEN-2: 5",
-        added=True,
-        ge=0,
     )
     updates_per_rollout: int = setting(
         1,

@@ -80,11 +80,6 @@ def is_above(name: str, limit: float) -> Condition:
     return lambda data: (number := _number(data, name)) is not None and number > limit
 
 
-def is_at_most(name: str, limit: float) -> Condition:
-    """Test whether the number is not above the limit."""
-    return lambda data: (number := _number(data, name)) is not None and number <= limit
-
-
 def _number(data: Data, name: str) -> float | None:
     try:
         return float(value_at(data, name))

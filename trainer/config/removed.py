@@ -62,6 +62,7 @@ REMOVED: Mapping[str, str] = {
     ),
     "algorithm.gigpo_omega": "turn-level advantages of gigpo have the weight ω of 1",
     "algorithm.reward_grouping": "algorithm.reward_normalization says it, as in environment_mean_std or batch_mean",
+    "algorithm.stop_after_skipped_updates": "echo_trap.action=stop ends a run after five skipped updates in a row",
     "algorithm.whiten_advantages": "advantages of GAE are always normalised over the policy tokens of a batch",
     "algorithm.value_clip": "predictions of the critic are clipped to 0.5 around the old ones",
     "engine.tensor_parallel": "a vLLM engine is split over the GPUs of cluster.rollout_resources, as in gpus=2",

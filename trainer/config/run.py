@@ -168,7 +168,9 @@ class EchoTrapConfig(Section):
     action: Literal["none", "stop", "rewind"] = setting(
         "none",
         "On collapse: nothing (none), stop with a checkpoint, or rewind to the last checkpoint well before the first "
-        "signal and continue with changed settings and other puzzles.",
+        "signal and continue with changed settings and other puzzles. stop also ends a run after five iterations in a "
+        "row without an update, because no group was kept or no kept group had a signal.",
+        source="RAGEN-2: stops after 5 skipped updates",
     )
     rewind_changes: Annotated[dict[str, str], TextRole.PLAIN] = setting(
         {"optimizer.policy_lr": "*0.5"},

@@ -37,6 +37,8 @@ from trainer.seeds import Purpose, derive
 
 TURN_THOUGHTS_EVERY = 5
 """Iterations between measurements of reasoning_turns/*, besides the first one. Source: RAGEN-2."""
+MOST_SKIPPED = 5
+"""Iterations in a row without an update after which echo_trap.action=stop ends a run. Source: RAGEN-2."""
 TURN_THOUGHTS = 8
 """Thoughts that a measurement compares; RAGEN-2: 64. The policy reads their square: each thought after each prompt."""
 
@@ -102,7 +104,7 @@ def _iterate(
         session.check_stop()
         if _begins_anew(session, checkpointer):
             return None
-        if progress.skipped_updates >= config.algorithm.stop_after_skipped_updates > 0:
+        if config.echo_trap.action == "stop" and progress.skipped_updates >= MOST_SKIPPED:
             return _stop_without_updates(session, evaluator, checkpointer)
         iteration = progress.iteration + 1
         with timer.phase("rollout"):
@@ -215,7 +217,7 @@ def _stop_without_updates(session: RunSession, evaluator: SuiteEvaluator, checkp
     session.finish(
         "no_signal",
         f"Stopped after iteration {progress.iteration}: no group had a learning signal in "
-        f"{progress.skipped_updates} iterations in a row (algorithm.stop_after_skipped_updates).",
+        f"{progress.skipped_updates} iterations in a row (echo_trap.action).",
     )
 
 

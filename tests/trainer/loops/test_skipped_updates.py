@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from tests.trainer import tiny
 from tests.trainer.loops.test_resume import StopCounter, history, play, same_files
-from trainer.config.run import RunConfig
+from trainer.config.run import EchoTrapConfig, RunConfig
 from trainer.journal import reader
 from trainer.journal.events import (
     CheckpointSaved,
@@ -25,6 +25,7 @@ from trainer.journal.events import (
     UpdateSkipped,
 )
 from trainer.journal.protocol import JOURNAL_FILE
+from trainer.loops import train
 from trainer.loops.stages import checkpoints
 from trainer.rollout.episode import Episode
 
@@ -108,14 +109,24 @@ def test_groups_without_a_signal_are_another_reason(pocket_folder, tmp_path, rew
     assert {event.unlearned for event in events(tmp_path, TrajectoryTokens)} == {"no_update"}
 
 
-def test_a_run_stops_after_too_many_iterations_without_an_update(pocket_folder, tmp_path, rewards) -> None:
+@pytest.fixture
+def stops_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], EchoTrapConfig]:
+    """Returns settings with which a run stops after this number of skipped updates in a row."""
+
+    def use(number: int) -> EchoTrapConfig:
+        monkeypatch.setattr(train, "MOST_SKIPPED", number)
+        return EchoTrapConfig(action="stop")
+
+    return use
+
+
+def test_a_run_stops_after_too_many_iterations_without_an_update(pocket_folder, tmp_path, rewards, stops_after) -> None:
     rewards(only_in(1, 3))
-    config = config_of(pocket_folder, stop_after_skipped_updates=2).model_copy(update={"iterations": 9})
+    config = config_of(pocket_folder).model_copy(update={"iterations": 9, "echo_trap": stops_after(2)})
     end = play(config, tmp_path)
     assert (end.reason, end.iteration) == ("no_signal", 5)
     assert end.message == (
-        "Stopped after iteration 5: no group had a learning signal in 2 iterations in a row "
-        "(algorithm.stop_after_skipped_updates)."
+        "Stopped after iteration 5: no group had a learning signal in 2 iterations in a row (echo_trap.action)."
     )
     assert [event.consecutive for event in events(tmp_path, UpdateSkipped)] == [1, 1, 2]
     (notice,) = events(tmp_path, Notice)
@@ -124,33 +135,39 @@ def test_a_run_stops_after_too_many_iterations_without_an_update(pocket_folder, 
     assert events(tmp_path, RunFinished) == [end]
 
 
-def test_the_last_iteration_completes_a_run_in_any_case(pocket_folder, tmp_path, rewards) -> None:
+def test_the_last_iteration_completes_a_run_in_any_case(pocket_folder, tmp_path, rewards, stops_after) -> None:
     rewards(only_in())
-    config = config_of(pocket_folder, stop_after_skipped_updates=2).model_copy(update={"iterations": 2})
-    assert play(config, tmp_path).reason == "completed"
+    config = config_of(pocket_folder).model_copy(update={"iterations": 2, "echo_trap": stops_after(2)})
+    assert play(config, tmp_path / "last").reason == "completed"
+    config = config.model_copy(update={"iterations": 3, "echo_trap": EchoTrapConfig()})
+    assert play(config, tmp_path / "without").reason == "completed", "a run does not stop by itself"
 
 
-def test_a_run_that_stops_for_want_of_updates_is_evaluated_once_more(pocket_folder, tmp_path, rewards) -> None:
+def test_a_run_that_stops_for_want_of_updates_is_evaluated_once_more(
+    pocket_folder, tmp_path, rewards, stops_after
+) -> None:
     rewards(lambda name: 1.0)
     config = tiny.config(
         pocket_folder,
         iterations=5,
-        algorithm=FILTER | {"stop_after_skipped_updates": 1},
+        algorithm=FILTER,
         evaluation={"prompts": 2, "every": 0},
+        echo_trap=stops_after(1),
     )
     play(config, tmp_path)
     assert checkpoints.load_progress(tmp_path, 1).evaluated == 1
 
 
 @pytest.mark.nightly
-def test_a_resumed_run_skips_and_stops_at_the_same_iterations(pocket_folder, tmp_path, rewards) -> None:
+def test_a_resumed_run_skips_and_stops_at_the_same_iterations(pocket_folder, tmp_path, rewards, stops_after) -> None:
     rewards(only_in(1, 3))
     config = tiny.config(
         pocket_folder,
         iterations=9,
-        algorithm=FILTER | {"stop_after_skipped_updates": 3},
+        algorithm=FILTER,
         evaluation={"prompts": 2, "every": 2},
         checkpoint={"every": 2},
+        echo_trap=stops_after(3),
     )
     counter, whole = StopCounter(), tmp_path / "whole"
     assert play(config, whole, counter).reason == "no_signal"
