@@ -148,7 +148,7 @@ class BranchPlayer:
         if config.engine.name == "server":
             config = config.model_copy(update={"engine": EngineConfig()})
         sampler = make_sampler(config, self.policy, chat.eos_id, self.weights.folder, chat.end_ids)
-        return in_chunks(sampler, config.memory.max_concurrent_trajectories or None, lambda message: None)
+        return in_chunks(sampler, None, lambda message: None)
 
 
 def branch_events(events: Sequence[Event]) -> list[Event]:

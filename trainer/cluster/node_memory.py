@@ -34,10 +34,10 @@ def check_nodes(
     Raises:
         OutOfMemoryError: the actors of a node do not fit; with memory.preflight=warn a warning instead.
     """
-    limits = [config.memory.max_concurrent_trajectories] if config.memory.max_concurrent_trajectories else []
-    warnings: list[str] = []
     if config.memory.preflight == "none" or shape is None:
-        return PreflightResult(min(limits, default=None))
+        return PreflightResult()
+    limits: list[int] = []
+    warnings: list[str] = []
     cluster = config.cluster
     for node, (free, total) in memory.items():
         if count := learners.get(node, 0):

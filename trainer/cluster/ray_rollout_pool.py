@@ -43,10 +43,11 @@ class RayRolloutPool:
     """See `trainer.rollout.rollout_pool`: `RolloutPool` and `RolloutsAheadPool`.
 
     Args:
-        config: the run's settings; `memory.max_concurrent_trajectories` limits each actor.
+        config: the run's settings.
         files: reference to the `PolicyFiles` that the run starts from.
         connection: connection with `bundles` reserved from bundle number `first` on.
         bundles: resources of each actor.
+        rows: trajectories that an actor samples at once; None: all of them.
         weights: weights newer than the files; None: the files are the newest.
         emit: receives events.
         stop: polled while playing; True interrupts it.
@@ -68,6 +69,7 @@ class RayRolloutPool:
         bundles: list[Bundle],
         *,
         first: int = 0,
+        rows: int | None = None,
         weights: VersionedWeights | None = None,
         emit: Callable[..., None],
         stop: Callable[[], bool],
@@ -78,7 +80,7 @@ class RayRolloutPool:
         self.config, self.connection, self.bundles, self.first = config, connection, bundles, first
         self._emit, self._stop, self._notify, self._stream = emit, stop, notify, stream
         self._timeline = timeline
-        self._files, self._settings = files, ray.put(config)
+        self._files, self._settings, self._rows = files, ray.put(config), rows
         self._weights: Any = None if weights is None else ray.put(PackedWeights.of(weights))
         self.device = ""
         self._ready_at = time.monotonic()
@@ -165,7 +167,7 @@ class RayRolloutPool:
             max_concurrency=_THREADS,
             max_restarts=0,
             scheduling_strategy=self.connection.placement.strategy(self.first + number),
-        ).remote(self._settings)
+        ).remote(self._settings, self._rows)
         starting = handle.prepare.remote(self._files, self._weights)
         return PoolMember(number, handle, starting, self._weights, attempt)
 

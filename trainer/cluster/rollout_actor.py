@@ -68,10 +68,11 @@ class RolloutActor:
 
     Args:
         config: the run's settings.
+        rows: trajectories that it samples at once, unless only another number fits its GPU; None: all of them.
     """
 
-    def __init__(self, config: RunConfig) -> None:
-        self.config = config
+    def __init__(self, config: RunConfig, rows: int | None = None) -> None:
+        self.config, self.rows = config, rows
         self.stream = ActorTokenStream(self._put_partial)
         self._messages: SimpleQueue[PlayReport] = SimpleQueue()
         self._player: threading.Thread | None = None
@@ -110,7 +111,7 @@ class RolloutActor:
         self.runner = RolloutRunner(
             config=config,
             chat=self.chat,
-            sampler=in_chunks(self.sampler, plan.rows, self._notify),
+            sampler=in_chunks(self.sampler, self.rows if plan.rows is None else plan.rows, self._notify),
             context=policy.context,
             emit=self._emit,
             stop=lambda: self._stopped,

@@ -82,6 +82,7 @@ REMOVED: Mapping[str, str] = {
         (f"hosted.{name}" for name in _PRICES),
         "hosted.price_per_million lists the prices of prompt and completion tokens",
     ),
+    "memory.max_concurrent_trajectories": "the trainer plays as many trajectories at once as fit into memory",
     "parallel.timeout": _limit(timeouts.LEARNER_EXCHANGE),
     "cluster.rollout_cpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",
     "cluster.rollout_gpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import field_validator, model_validator
@@ -16,7 +16,6 @@ from trainer.config.conditions import (
     NOTHING_TRAINED,
     NoEffect,
     is_none_of,
-    is_one_of,
     is_zero,
 )
 
@@ -55,26 +54,9 @@ def _reservation(resources: Mapping[str, float]) -> Reservation:
 class MemoryConfig(Section):
     """Check that a run fits its device's memory."""
 
-    no_effect = (
-        replace(HOSTED_ANSWERS, names=("max_concurrent_trajectories",)),
-        NoEffect(
-            (is_one_of("engine.name", ("vllm", "server")),),
-            "only the engine “transformers” uses it",
-            ("max_concurrent_trajectories",),
-        ),
-    )
-
     preflight: Literal["refuse", "warn", "none"] = setting(
         "refuse",
         "If the memory estimate exceeds the device: refuse the run, warn, or skip the check (none).",
-    )
-    max_concurrent_trajectories: int = setting(
-        0,
-        "Maximum number of trajectories that the transformers engine plays at once; 0 = as many as fit. The others "
-        "follow in further chunks.",
-        unit="trajectories",
-        ge=0,
-        le=65_536,
     )
 
 

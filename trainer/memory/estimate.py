@@ -173,7 +173,6 @@ def rows_that_fit(
 ) -> int:
     """Trajectories that can be sampled at once: all, or as many as fit with some margin; at least one."""
     limit = played_at_once(config, processes)
-    limit = min(config.memory.max_concurrent_trajectories or limit, limit)
     if config.engine.foreign or role == "learn":
         return limit
 

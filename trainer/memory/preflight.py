@@ -36,7 +36,7 @@ def check(config: RunConfig, source: str, device: torch.device) -> PreflightResu
     shape = _shape(source, config)
     memory = _free(device)
     if config.memory.preflight == "none" or shape is None or memory is None:
-        return PreflightResult(config.memory.max_concurrent_trajectories or None)
+        return PreflightResult()
     return check_shape(config, shape, gpu=device.type == "cuda", free=memory[0], total=memory[1])
 
 
@@ -78,10 +78,7 @@ def check_shape(
     if estimate.peak > MAX_SHARE * free and not in_chunks:
         warning = f"{_capitalised(who)} will take about {takes}. If that is too much, {savings}."
         return PreflightResult(rows if plays else None, warning)
-    return PreflightResult(
-        rows if in_chunks else config.memory.max_concurrent_trajectories or None,
-        _chunks_notice(config, rows, processes) if in_chunks else "",
-    )
+    return PreflightResult(rows, _chunks_notice(config, rows, processes)) if in_chunks else PreflightResult()
 
 
 def _capitalised(text: str) -> str:
@@ -96,7 +93,7 @@ def check_gpu(config: RunConfig, shape: ModelShape | None, device: torch.device,
     """
     memory = _free(device) if device.type == "cuda" else None
     if config.memory.preflight == "none" or shape is None or memory is None:
-        return PreflightResult(config.memory.max_concurrent_trajectories or None)
+        return PreflightResult()
     cluster = config.cluster
     processes = cluster.rollout_actors if role == "play" else cluster.learners
     return check_shape(
@@ -113,21 +110,10 @@ def check_gpu(config: RunConfig, shape: ModelShape | None, device: torch.device,
 
 
 def _chunks_notice(config: RunConfig, rows: int, processes: int) -> str:
-    if config.memory.max_concurrent_trajectories and rows == config.memory.max_concurrent_trajectories:
-        return ""
     return (
         f"Of {played_at_once(config, processes)} trajectories, {rows} at a time fit into memory: they are played in "
         "chunks, which takes longer. Shorter responses (rollout.max_response_tokens) or policy.dtype=bfloat16 allow "
         "larger chunks."
-    )
-
-
-def with_rows(config: RunConfig, plan: PreflightResult) -> RunConfig:
-    """Settings for the other processes of the run, on devices like this one."""
-    if plan.rows is None:
-        return config
-    return config.model_copy(
-        update={"memory": config.memory.model_copy(update={"max_concurrent_trajectories": plan.rows})}
     )
 
 

@@ -45,7 +45,7 @@ CAUSES: dict[str, FaultCause] = {
     ),
     "low_memory": FaultCause(
         "Memory is nearly used up",
-        "The system may end the run. Lower optimizer.micro_batch_tokens or memory.max_concurrent_trajectories, or end "
+        "The system may end the run. Lower optimizer.micro_batch_tokens, rollout.groups or evaluation.prompts, or end "
         "other programs.",
         "less than 256 MiB available",
         "system/memory_available_bytes",

@@ -6,6 +6,7 @@ from trainer.cluster.node_memory import check_nodes
 from trainer.config.files import load_preset, with_overrides
 from trainer.memory.estimate import GB, estimate_memory
 from trainer.memory.oom import OutOfMemoryError
+from trainer.memory.preflight import PreflightResult
 from trainer.policy.shapes import ModelShape, named_shape
 
 HALF_BILLION = named_shape("Qwen2.5-0.5B")
@@ -57,6 +58,6 @@ def test_the_check_can_warn_only_or_be_skipped():
     small = {"small": (2 * GB, 2 * GB)}
     warned = check_nodes(config("memory.preflight=warn"), HALF_BILLION, {"small": 1}, {}, small)
     assert warned.warning.startswith("A learner does not fit")
-    skipped = config("memory.preflight=none", "memory.max_concurrent_trajectories=5")
-    assert check_nodes(skipped, HALF_BILLION, {"small": 1}, {}, small).rows == 5
+    skipped = config("memory.preflight=none")
+    assert check_nodes(skipped, HALF_BILLION, {"small": 1}, {}, small) == PreflightResult()
     assert check_nodes(config(), None, {"small": 1}, {}, small).rows is None

@@ -78,8 +78,8 @@ def test_the_guard_can_be_reduced_to_a_warning_or_disabled():
     plan = fit(naive("memory.preflight=warn"), 24)
     assert plan.warning.startswith("The run does not fit")
     assert "optimizer.gradient_checkpointing=true" in plan.warning
-    off = naive("memory.preflight=none", "memory.max_concurrent_trajectories=5")
-    assert preflight.check(off, "pocket", torch.device("cpu")) == preflight.PreflightResult(5)
+    off = naive("memory.preflight=none")
+    assert preflight.check(off, "pocket", torch.device("cpu")) == preflight.PreflightResult()
 
 
 def test_a_run_that_barely_fits_gives_a_warning():
@@ -104,19 +104,6 @@ def test_rows_that_do_not_fit_together_are_played_in_chunks():
         > estimate.MAX_SHARE * total
     )
     assert fit(config, 80).rows is None
-
-
-def test_rows_can_be_set_by_hand():
-    assert (
-        fit(with_overrides(load_preset("sokoban-starpo-paper"), ["memory.max_concurrent_trajectories=7"]), 80).rows == 7
-    )
-
-
-def test_other_ranks_receive_the_planned_row_limit():
-    config = RunConfig()
-    assert preflight.with_rows(config, preflight.PreflightResult()) is config
-    assert preflight.with_rows(config, preflight.PreflightResult(9)).memory.max_concurrent_trajectories == 9
-    assert config.memory.max_concurrent_trajectories == 0
 
 
 def test_only_the_in_process_engine_uses_chunks():
@@ -145,12 +132,13 @@ def test_a_run_is_refused_with_a_reason_before_loading(pocket_folder, tmp_path, 
 
 def test_a_chunked_run_equals_an_unchunked_one(pocket_folder, tmp_path, monkeypatch):
     def played(rows, folder):
-        config = tiny.config(pocket_folder, iterations=1, memory={"max_concurrent_trajectories": rows})
+        monkeypatch.setattr(preflight, "check", lambda *others: preflight.PreflightResult(rows))
+        config = tiny.config(pocket_folder, iterations=1)
         run_factory.run(config, folder, tmp_path / "cache")
         turns = [event for event in read(folder / "journal.jsonl") if event.type == "turn"]
         return sorted((event.trajectory, event.turn, event.response) for event in turns)
 
-    assert played(0, tmp_path / "together") == played(2, tmp_path / "waves")
+    assert played(None, tmp_path / "together") == played(2, tmp_path / "waves")
 
 
 def test_host_memory_honours_the_container_limit(tmp_path, monkeypatch):

@@ -61,8 +61,7 @@ class ChunkedSampler:
         self.notify(
             f"The GPU's memory ran out while {size} trajectories were sampled at once: from now on {self.rows} are "
             "sampled at a time; no response is sampled twice. Fewer rollout.groups, a smaller rollout.group_size or "
-            f"shorter responses (rollout.max_response_tokens) need less; "
-            f"memory.max_concurrent_trajectories={self.rows} starts with that."
+            "shorter responses (rollout.max_response_tokens) need less."
         )
 
 

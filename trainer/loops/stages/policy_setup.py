@@ -64,7 +64,7 @@ def load_policy(session: RunSession, *, with_reference: bool = False) -> PolicyS
     """
     config = session.config
     policy_config, source = driver_policy(config), _source(session)
-    plan = PreflightResult(config.memory.max_concurrent_trajectories or None)
+    plan = PreflightResult()
     if computes_here(config):
         plan = preflight.check(config, str(source), pick_device(policy_config.device))
     if plan.warning:

@@ -9,7 +9,6 @@ from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.loops.session import RunSession
 from trainer.loops.stages.cluster_setup import ClusterSetup
 from trainer.loops.stages.policy_setup import PolicySetup
-from trainer.memory import preflight
 from trainer.metrics.timeline import PLAYER
 from trainer.policy import lora_adapters
 from trainer.policy.chat_format import ChatFormat
@@ -50,11 +49,12 @@ def _ray_pool(session: RunSession, cluster: ClusterSetup, learners: WeightSource
 
     adapted = session.config.lora.rank > 0  # the policy's files contain the base model
     return RayRolloutPool(
-        preflight.with_rows(session.config, cluster.plan),
+        session.config,
         cluster.files,
         cluster.connection,
         cluster.rollouts,
         first=len(cluster.learners),
+        rows=cluster.plan.rows,
         weights=learners.weights() if learners is not None and adapted else None,
         emit=session.journal.write,
         stop=session.stop,
