@@ -48,7 +48,7 @@ def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any)
         "kind": "evaluate",
         "environment": {"cells": "compact"},
         "evaluation": {"prompts": 12, "temperature": 0.0, "suites": ["Bandit"]},
-        "rollout": {"max_response_tokens": 96, "format_line": "placeholders", "stop_at_answer": "off"},
+        "rollout": {"max_response_tokens": 96, "format_line": "placeholders"},
     }
     return tiny.config("pocket", **data | sections, hosted=own | (hosted or {}))
 

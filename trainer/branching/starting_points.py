@@ -69,7 +69,7 @@ class StartingPoints:
         """The attempt's responses as sampled; log-probabilities and entropies that are not recorded are NaN."""
         if self._recorded is not None:
             return self._recorded
-        stops = self.config.rollout.stop_at_answer == "on"
+        stops = self.config.rollout.stops_at_answer
         ids = [response_ids(turn, self.bound, stops_at_answer=stops) for turn in self.attempt.turns]
         return [self._response(turn, own, None, None) for turn, own in zip(self.attempt.turns, ids, strict=True)]
 
@@ -139,7 +139,7 @@ class StartingPoints:
             return self.written(text)
         check_text(change.answer, "answer", chat)
         text = with_answer(text, change.answer, chat)
-        return self.written(text, ended=bool(chat.tools) or self.config.rollout.stop_at_answer != "on")
+        return self.written(text, ended=bool(chat.tools) or not self.config.rollout.stops_at_answer)
 
     def has_answer(self, turn: int) -> bool:
         """Whether the response of a turn has an answer or calls behind its thought."""

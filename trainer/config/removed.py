@@ -43,6 +43,7 @@ REMOVED: Mapping[str, str] = {
         ("rollout.top_k", "rollout.min_p"),
         "rollout.top_p excludes unlikely tokens; a hosted model may get further filters in hosted.extra_body",
     ),
+    "rollout.stop_at_answer": "responses end after </answer>, except with rollout.format_line=placeholders",
     "rollout.template_date": "chat templates always write 26 July 2024",
     "engine.weights_dir": f"set the environment variable {WEIGHTS_VARIABLE}",
     "engine.cpu_kv_cache_gib": f"set vLLM's environment variable {CPU_CACHE_VARIABLE}",

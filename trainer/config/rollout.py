@@ -96,14 +96,9 @@ class RolloutConfig(Section):
         "“action”, which language models copy word by word; words: sentences without anything to copy; example: a "
         "solver's thought and actions in another puzzle where the environment has a demonstrator, and words; paper: "
         "the bracketed placeholders of the paper, repeated at each turn. auto: placeholders for the pocket policy, "
-        "which was taught with them, and for other models paper where environment.wording is paper, else example.",
-        added=True,
-    )
-    stop_at_answer: Literal["auto", "on", "off"] = setting(
-        "auto",
-        "End a response after </answer>. Without it, language models write on up to the limit, and the update learns "
-        "from text that nothing reads. The end token that follows is not sampled and not trained on, as after a "
-        "response that was cut. auto: on, except for the pocket policy.",
+        "which was taught with them, and for other models paper where environment.wording is paper, else example. "
+        "Responses end after </answer>, except with placeholders; the end token that follows is not sampled and not "
+        "trained on, as after a response that was cut.",
         source="RAGEN code: cuts responses after the answer",
         added=True,
     )
@@ -157,12 +152,6 @@ class RolloutConfig(Section):
         le=100,
     )
 
-    @field_validator("stop_at_answer", mode="before")
-    @classmethod
-    def read_switch(cls, value: object) -> object:
-        """Convert true and false back: YAML reads them from on and off."""
-        return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-
     @field_validator("system")
     @classmethod
     def check_system(cls, value: str) -> str:
@@ -206,6 +195,11 @@ class RolloutConfig(Section):
     def trajectories(self) -> int:
         """Trajectories per iteration."""
         return self.groups * self.group_size
+
+    @property
+    def stops_at_answer(self) -> bool:
+        """True if a response ends after its answer, of which a model that copies placeholders writes more than one."""
+        return self.format_line not in ("auto", "placeholders")
 
     @property
     def biased(self) -> bool:

@@ -486,13 +486,9 @@ class RunConfig(Section):
             pocket: whether the policy is the pocket policy, or was trained from it.
         """
         rollout, environment = self.rollout, self.environment
-        chosen = {
-            "format_line": "placeholders" if pocket else "paper" if environment.wording == "paper" else "example",
-            "stop_at_answer": "off" if pocket else "on",
-        }
-        chosen = {name: value for name, value in chosen.items() if getattr(rollout, name) == "auto"}
-        if chosen:
-            rollout = rollout.model_copy(update=chosen)
+        if rollout.format_line == "auto":
+            line = "placeholders" if pocket else "paper" if environment.wording == "paper" else "example"
+            rollout = rollout.model_copy(update={"format_line": line})
         if environment.cells == "auto":
             environment = environment.model_copy(update={"cells": "compact" if pocket else "spaced"})
         if rollout is self.rollout and environment is self.environment:

@@ -55,20 +55,19 @@ def measure(played: Iterable[tuple[Trajectory, str]]) -> FirstContact | None:
     )
 
 
-def first_contact_notice(contact: FirstContact, *, line: str, stops: bool, warms_up: bool = False) -> str | None:
+def first_contact_notice(contact: FirstContact, *, line: str, warms_up: bool = False) -> str | None:
     """Say in a few sentences what is wrong with the first responses and what helps; None if nothing is wrong.
 
     Args:
         line: value of `rollout.format_line`.
-        stops: whether responses end after their answer.
         warms_up: whether the run imitates demonstrations next.
     """
     problems = list(_problems(contact))
     if not problems:
         return None
     advice = []
-    if contact.after_answer > MOST and not stops:
-        advice.append("rollout.stop_at_answer=on ends them there")
+    if contact.after_answer > MOST and line == "placeholders":
+        advice.append("any other rollout.format_line than placeholders ends them there")
     if max(contact.copied_thoughts, contact.copied_answers) > MOST and line in ("placeholders", "paper"):
         advice.append("rollout.format_line=example shows the model an answer with content instead")
     if contact.acting <= MOST or contact.copied_thoughts > MOST:

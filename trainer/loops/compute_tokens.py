@@ -77,7 +77,7 @@ def _rebuild(attempt: RecordedAttempt, chat: ChatFormat) -> Trajectory:
     group, rollout = attempt.group, attempt.config.with_prompts(pocket=is_pocket(chat.tokenizer)).rollout
     member = group.members.index(attempt.trajectory)
     rebuilt = Trajectory(attempt.trajectory, group.group, member, turns=attempt.turns)
-    stops = rollout.stop_at_answer == "on"
+    stops = rollout.stops_at_answer
     responses = [response_ids(turn, chat, stops_at_answer=stops) for turn in attempt.turns]
     unknown = [(ids, [0.0] * len(ids)) for ids in responses]
     rebuild_dialogue(rebuilt, unknown, group.prompt, chat, rollout.context_turns)

@@ -21,7 +21,7 @@ from trainer.loops.stages.pools import make_pool
 from trainer.loops.stages.rollout_stage import RolloutStage
 from trainer.loops.stages.suite_evaluation import SuiteEvaluator
 
-_BY_POLICY = {"rollout": ("format_line", "stop_at_answer"), "environment": ("cells",)}
+_BY_POLICY = {"rollout": ("format_line",), "environment": ("cells",)}
 """Settings with an `auto` that depends on the policy, see `RunConfig.with_prompts`."""
 
 

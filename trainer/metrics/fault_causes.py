@@ -163,8 +163,8 @@ CAUSES: dict[str, FaultCause] = {
     ),
     "truncation": FaultCause(
         "Responses are cut off",
-        "They reach rollout.max_response_tokens before the answer: raise it, or end responses at the answer "
-        "(rollout.stop_at_answer).",
+        "They reach rollout.max_response_tokens before the answer: raise it, or end responses at the answer with "
+        "another rollout.format_line than placeholders.",
         "30% of the responses and 25 points more than usual, or 90% three times in a row",
         "length/truncated_share",
         ("no_valid_answer", "no_signal"),

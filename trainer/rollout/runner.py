@@ -154,7 +154,7 @@ class RolloutRunner:
             temperature=request.temperature,
             top_p=rollout.top_p if train else 1.0,
             max_tokens=rollout.max_response_tokens,
-            stop=self._stop if rollout.stop_at_answer == "on" else None,
+            stop=self._stop if rollout.stops_at_answer else None,
         )
 
     def _open(self, plans: Sequence[GroupPlan]) -> Iterator[tuple[GroupPlan, Iterator[TextEnv | Exception]]]:

@@ -136,7 +136,7 @@ def test_attempts_of_training_are_restored_in_each_of_its_environments(tmp_path)
 
 
 def test_windows_and_responses_that_end_at_their_answer_are_restored(tmp_path):
-    rollout = {"context_turns": 2, "stop_at_answer": "on"}
+    rollout = {"context_turns": 2, "format_line": "words"}
     assert check_positions(record(tmp_path, rollout=rollout), 8) >= 4
 
 

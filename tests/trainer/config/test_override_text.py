@@ -24,7 +24,7 @@ from trainer.config.run import RunConfig
         ("name='it's'", "'it's'"),
         ("name=", ""),
         ('rollout.system="two\\nlines"', "two\nlines"),
-        ("rollout.stop_at_answer=off", "off"),
+        ("echo_trap.action=stop", "stop"),
         ("rollout.chat_template_kwargs={enable_thinking: no}", {"enable_thinking": False}),
         ("algorithm.dual_clip=3", 3.0),
         ("algorithm.dual_clip=null", None),

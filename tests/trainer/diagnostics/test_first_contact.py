@@ -19,15 +19,13 @@ UNKNOWN = ActionRecord(text="action", status="illegal")
 LEFT = ActionRecord(text="Left", status="executed", name="Left", effective=True)
 
 
-def notice(
-    line: str, kind: str, thought: str, answer: str, action: ActionRecord, tail: str = "", *, stops: bool = True
-):
+def notice(line: str, kind: str, thought: str, answer: str, action: ActionRecord, tail: str = ""):
     written = f"{thought}</think><answer>{answer}</answer>{tail}"
     changes = {"thought": thought, "answer": answer, "actions": [action], "response": written}
     played = Trajectory(id="t", group=0, member=0, turns=[turn().model_copy(update=changes)] * 3)
     contact = measure([(played, line)])
     assert contact is not None
-    return first_contact_notice(contact, line=kind, stops=stops)
+    return first_contact_notice(contact, line=kind)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +55,10 @@ def test_what_is_copied_or_not_accepted_is_named_with_advice(given, expected):
 
 
 def test_text_after_the_answer_is_named_where_responses_do_not_stop():
-    text = notice(EXAMPLE, "example", "My own idea.", "Left", LEFT, " And so on." * 20, stops=False)
+    text = notice(EXAMPLE, "placeholders", "My own idea.", "Left", LEFT, " And so on." * 20)
     assert text is not None
     assert "of the text follows the answer" in text
-    assert text.endswith("What helps: rollout.stop_at_answer=on ends them there.")
+    assert text.endswith("What helps: any other rollout.format_line than placeholders ends them there.")
 
 
 def test_own_thoughts_with_actions_of_the_example_are_no_reason_for_a_notice():
@@ -78,8 +76,8 @@ def test_a_language_model_that_cannot_play_is_reported_once_and_its_prompt_setti
     assert len(messages) == 1
     assert "none contains an action that the environment accepts" in messages[0]
     (started,) = events(tmp_path, RunStarted)
-    chosen = started.config["rollout"]["format_line"], started.config["rollout"]["stop_at_answer"]
-    assert (*chosen, started.config["environment"]["cells"]) == ("example", "on", "spaced")
+    chosen = started.config["rollout"]["format_line"], started.config["environment"]["cells"]
+    assert chosen == ("example", "spaced")
     assert config.rollout.format_line == "auto"
     assert set(results(tmp_path, config)) == {"Sokoban", "Bandit"}, "so that a resumed run plays none of them again"
 

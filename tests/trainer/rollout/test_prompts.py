@@ -189,18 +189,16 @@ def test_the_prompts_of_the_pocket_policy_are_those_of_its_warm_up():
         text = opening_message(spec, pocket.rollout, pocket.environment)
         assert text == opening_message(spec, RolloutConfig())
         assert "Answer: <think>thought</think><answer>" in text
-    assert (pocket.environment.cells, pocket.rollout.stop_at_answer) == ("compact", "off")
+    assert (pocket.environment.cells, pocket.rollout.stops_at_answer) == ("compact", False)
 
 
 def test_other_policies_get_an_example_or_the_line_of_the_paper_unless_settings_choose_another():
     chosen = RunConfig().with_prompts(pocket=False)
-    assert (chosen.rollout.format_line, chosen.rollout.stop_at_answer) == ("example", "on")
+    assert (chosen.rollout.format_line, chosen.rollout.stops_at_answer) == ("example", True)
     assert chosen.environment.cells == "spaced"
     assert chosen.with_prompts(pocket=True) is chosen
-    paper = RunConfig.model_validate({"environment": {"wording": "paper"}, "rollout": {"stop_at_answer": False}})
+    paper = RunConfig.model_validate({"environment": {"wording": "paper"}})
     assert paper.with_prompts(pocket=False).rollout.format_line == "paper"
-    assert paper.with_prompts(pocket=False).rollout.stop_at_answer == "off"
-    assert RunConfig.model_validate({"rollout": {"stop_at_answer": True}}).rollout.stop_at_answer == "on"
 
 
 @pytest.mark.parametrize(

@@ -162,8 +162,7 @@ class RolloutStage:
             return
         config = self.session.config
         rollout, warms_up = config.rollout, config.kind == "train" and config.sft.warmup_steps > 0
-        stops = rollout.stop_at_answer == "on"
-        notice = first_contact.first_contact_notice(contact, line=rollout.format_line, stops=stops, warms_up=warms_up)
+        notice = first_contact.first_contact_notice(contact, line=rollout.format_line, warms_up=warms_up)
         if notice:
             (self.session.inform if warms_up else self.session.warn)(notice)
 

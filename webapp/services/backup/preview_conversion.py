@@ -312,7 +312,7 @@ def _as_begun(config: dict[str, Any], meanings: int) -> dict[str, Any]:
         config["algorithm"] = algorithm | {"estimator": "reinforce_plus_plus_verl"}
     if meanings < 3 and config.get("policy", {}).get("model", POCKET) != POCKET:
         chosen = {
-            "rollout": {"format_line": "placeholders", "stop_at_answer": "off"},
+            "rollout": {"format_line": "placeholders"},
             "environment": {"cells": "compact"},
         }
         for section, values in chosen.items():

@@ -176,8 +176,8 @@ def test_an_older_preview_has_to_be_updated_first() -> None:
         (1, {"kind": "sft"}, {}),
         (
             2,
-            {"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}, "rollout": {"stop_at_answer": "on"}},
-            {"rollout.format_line": "placeholders", "environment.cells": "compact"},
+            {"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}, "environment": {"cells": "located"}},
+            {"rollout.format_line": "placeholders"},
         ),
         (None, {"policy": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}}, {}),
     ],
