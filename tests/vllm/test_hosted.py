@@ -15,6 +15,7 @@ from tests.vllm.servers import serving
 from trainer.config.hosted import HostedConfig
 from trainer.config.run import RunConfig
 from trainer.engines.hosted.hosted_client import HostedClient, RefusedError
+from trainer.evaluation import suite_runner
 from trainer.journal import token_arrays
 from trainer.journal.events import Evaluation, Metrics, RunFinished, TrajectoryFinished, TrajectoryTokens, Turn
 from trainer.loops import run_factory
@@ -93,11 +94,12 @@ def test_tokens_log_probabilities_and_usage_are_returned(server: str, tmp_path: 
     assert values["hosted/cost"] > 0
 
 
-def test_the_seed_determines_the_samples(server: str, tmp_path: Path) -> None:
+def test_the_seed_determines_the_samples(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluation = {"prompts": 4, "temperature": 1.0, "suites": []}
     play(settings(server, evaluation=evaluation), tmp_path / "one")
     play(settings(server, evaluation=evaluation), tmp_path / "two")
-    play(settings(server, evaluation=evaluation | {"seed": 7}), tmp_path / "other")
+    monkeypatch.setattr(suite_runner, "EVALUATION_SEED", 7)
+    play(settings(server, evaluation=evaluation), tmp_path / "other")
     responses = [
         [turn.response for _, turn in sorted(turns(tmp_path / name).items())] for name in ("one", "two", "other")
     ]

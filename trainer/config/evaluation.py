@@ -13,6 +13,8 @@ from trainer.config.conditions import EVALUATES, NOTHING_TRAINED, NoEffect, is_z
 from trainer.config.environment import validated_settings
 
 MAX_NAME_LENGTH = 60
+EVALUATION_SEED = 123
+"""Seed of the fixed puzzles, of their dynamics and of the sampling of responses in evaluations."""
 
 
 class EvaluationConfig(Section):
@@ -23,12 +25,18 @@ class EvaluationConfig(Section):
         NoEffect((is_zero("evaluation.prompts"),), "evaluation.prompts is 0: no evaluation", except_for=("prompts",)),
     )
 
-    prompts: int = setting(256, "Number of fixed puzzles.", unit="prompts", source="paper: 256", ge=0, le=100_000)
+    prompts: int = setting(
+        256,
+        "Number of fixed puzzles, the same in every run; more of them follow the first ones.",
+        unit="prompts",
+        source="paper: 256",
+        ge=0,
+        le=100_000,
+    )
     every: int = setting(
         10, "Iterations between evaluations; 0 = only before and after training.", unit="iterations", ge=0
     )
     temperature: float = setting(0.5, "Sampling temperature of the evaluation.", source="paper: 0.5", ge=0, le=10)
-    seed: int = setting(123, "Seed of the fixed puzzles.", ge=0)
     samples_per_prompt: int = setting(
         1,
         "Attempts at each puzzle; above 1 also measures pass@k.",

@@ -91,6 +91,7 @@ REMOVED: Mapping[str, str] = {
     "cluster.learner_gpus": "set cluster.learner_resources, as in cpus=2, gpus=1",
     "cluster.address": f"set the environment variable {RAY_ADDRESS_VARIABLE}",
     "evaluation.reference_play": "the solver and random actions always play the fixed puzzles, for comparison",
+    "evaluation.seed": "all runs are evaluated on the same puzzles; evaluation.prompts adds further ones",
     "sft.max_solution_length": "a demonstrated solution has at most 100 actions",
     "sft.thoughts": "the pocket policy is shown thoughts in the words of its course, other models the environment's",
     "sft.only_successes": "demonstrations that do not succeed are left out",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, variance
 
+from trainer.config.evaluation import EVALUATION_SEED
 from trainer.config.run import RunConfig
 from trainer.diagnostics.compute import evaluation_metrics, pass_at_k, wilson
 from trainer.evaluation.suites import Suite
@@ -30,15 +31,15 @@ def is_due(config: RunConfig, iteration: int) -> bool:
 def group_plans(config: RunConfig, iteration: int, suite: int = 0) -> list[GroupPlan]:
     """Plan `evaluation.samples_per_prompt` trajectories for each fixed prompt of the suite with that number.
 
-    All random draws depend only on the evaluation's seed and the position in the suite, not on the run: additional
-    prompts or samples do not change the existing ones, and every suite starts from the same seeds.
+    All random draws depend only on the position in the suite, not on the run: additional prompts or samples do not
+    change the existing ones, and every suite starts from the same seeds.
     """
     return [_plan(config, iteration, suite, number) for number in range(config.evaluation.prompts)]
 
 
 def _plan(config: RunConfig, iteration: int, suite: int, number: int) -> GroupPlan:
     settings = config.evaluation
-    seed, samples = settings.seed, range(settings.samples_per_prompt)
+    seed, samples = EVALUATION_SEED, range(settings.samples_per_prompt)
     name = f"e{iteration:05d}{f'-s{suite}' if suite else ''}-p{number:03d}"
     # The first sample's seeds omit its number, so that evaluations stay comparable with evaluations of earlier runs.
     seed_paths = [(number,) if sample == 0 else (number, sample) for sample in samples]

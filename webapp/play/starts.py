@@ -15,7 +15,7 @@ from django.http import Http404, QueryDict
 from pydantic import ValidationError
 
 from envs.base import EnvSpec
-from trainer.config.evaluation import EvaluationConfig
+from trainer.config.evaluation import EVALUATION_SEED, EvaluationConfig
 from trainer.config.removed import stored_config
 from trainer.seeds import Purpose, derive
 from webapp.runs.inputs import allowed_inputs
@@ -23,7 +23,6 @@ from webapp.trajectories.mistakes.budgets import get_budgets, get_settings
 from webapp.trajectories.models import Trajectory
 
 PROMPTS = EvaluationConfig().prompts
-EVALUATION_SEED = EvaluationConfig().seed
 MAX_SEED = 2**31 - 1
 KINDS = ("prompt", "seed", "of")
 

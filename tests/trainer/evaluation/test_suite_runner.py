@@ -19,13 +19,12 @@ def evaluation_run(**evaluation):
     return RunConfig.model_validate({"evaluation": evaluation})
 
 
-def test_the_evaluation_depends_on_its_own_seed_only():
+def test_the_evaluation_is_the_same_in_every_run():
     def questions(config, iteration=0):
         return [(p.seed, p.dynamics_seeds, p.sampling_seeds) for p in group_plans(config, iteration)]
 
     base = RunConfig()
     assert questions(base) == questions(base, 30) == questions(RunConfig(seed=9, iterations=3))
-    assert questions(RunConfig.model_validate({"evaluation": {"seed": 7}})) != questions(base)
     longer = RunConfig.model_validate({"evaluation": {"prompts": 300}})
     assert questions(longer)[:256] == questions(base)
 

@@ -124,7 +124,7 @@ def test_a_stopped_run_resumes_with_the_remaining_suites(whole, trained, tmp_pat
 def test_with_other_settings_all_suites_are_replayed(whole, tmp_path):
     config, folder, _ = whole
     copy = shutil.copytree(folder, tmp_path / "copy")
-    other = config.model_copy(update={"evaluation": config.evaluation.model_copy(update={"seed": 5})})
+    other = config.model_copy(update={"evaluation": config.evaluation.model_copy(update={"temperature": 0.9})})
     assert not results(copy, other)
     assert play(other, copy).reason == "completed"
     assert events(copy, RunStarted)[1].evaluated_suites == []
