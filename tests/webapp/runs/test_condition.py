@@ -66,6 +66,7 @@ def test_the_way_out_of_a_collapse_starts_at_the_last_healthy_checkpoint(run: Ru
     plans = {"changes": {"optimizer.policy_lr@5": 5e-5, "optimizer.policy_lr@25": 1e-5}, "rewinds": {"50": "40"}}
     values = plans | {"algorithm.group_filter": "none"}
     run.config = with_values(RunConfig(iterations=60), values).model_dump(mode="json")
+    run.config["echo_trap"]["window"] = 10  # a setting of earlier versions
     alarms(run, (9, "watch"), (12, "healthy"), (25, "watch"), (30, "trapped"))
     for iteration in (10, 20, 30, 40):
         run.checkpoints.create(iteration=iteration, bytes=1, time=timezone.now())

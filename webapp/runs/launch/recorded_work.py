@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from trainer.config.algorithm import AlgorithmConfig
 from trainer.config.imitation import mean_batch
+from trainer.config.removed import without_removed
 from trainer.config.run import RunConfig
 from webapp.runs.models import Evaluation, MetricPoint, Run
 
@@ -151,7 +152,7 @@ def _work(
 def _passes(algorithm: Any) -> float:
     """Return the passes of an update over a sampled token in a recorded run; 1 if its settings are no longer valid."""
     try:
-        return AlgorithmConfig.model_validate(algorithm).passes
+        return AlgorithmConfig.model_validate(without_removed({"algorithm": algorithm})["algorithm"]).passes
     except ValidationError:
         return 1.0
 

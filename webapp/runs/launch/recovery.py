@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from trainer.config.files import with_values
-from trainer.config.run import RunConfig
+from trainer.config.removed import stored_config
 from webapp.runs import echo_trap
 from webapp.runs.inputs.run_models import RunModel
 from webapp.runs.launch.variations import STARPO_S_KEEP, Variation
@@ -35,7 +35,7 @@ def recovery(run: Run, iteration: int | None) -> Variation | None:
     if iteration is None or run.config.get("kind") != "train":
         return None
     try:
-        base = RunConfig.model_validate(run.config).at_iteration(iteration + 1, run.rewinds.count())
+        base = stored_config(run.config).at_iteration(iteration + 1, run.rewinds.count())
         changed: dict[str, object] = {
             "changes": {},  # their iterations count from the beginning of the run
             "rewinds": {},

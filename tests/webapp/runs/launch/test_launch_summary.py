@@ -17,6 +17,7 @@ from tests.webapp.conftest import People
 from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, assert_private, who
 from tests.webapp.pages.runs.test_launch_views import fields_of
+from trainer.config.algorithm import AlgorithmConfig
 from trainer.config.files import load_preset, with_values
 from trainer.config.run import LEARNING_BY_SAMPLING, START_SECONDS, RunConfig
 from trainer.evaluation.suite_runner import is_due
@@ -26,7 +27,7 @@ from trainer.policy.shapes import find_shape
 from webapp.core import formatting
 from webapp.runs.launch import estimates, summary
 from webapp.runs.launch.creation import do_create_run
-from webapp.runs.launch.recorded_work import recorded_work
+from webapp.runs.launch.recorded_work import _passes, recorded_work
 from webapp.runs.models import Evaluation, MetricPoint, Run, Worker
 from webapp.runs.queue.capacity import Capacity
 from webapp.teams.actions import do_create_team
@@ -212,6 +213,12 @@ def test_recorded_runs_predict_tokens_and_time(people: People, run: Run, who: Vi
     assert known["Sampled tokens"].value == f"about {total * 100 / 1e6:,.1f} million"
     assert known["Time on CPU, 2 threads"].how.startswith("Median of 1 recorded run: 2,000 tokens/s")
     assert estimates.figures(people.outsider, config)[1].title == "Time", "runs of other teams tell nothing"
+
+
+def test_passes_of_an_update_are_read_from_settings_of_earlier_versions_too() -> None:
+    twice = AlgorithmConfig(updates_per_rollout=2)
+    assert _passes(twice.model_dump() | {"value_clip": 0.5}) == twice.passes
+    assert _passes({"estimator": "of a newer version"}) == _passes(None) == 1.0
 
 
 def expected_seconds(user: User, config: RunConfig) -> float:
