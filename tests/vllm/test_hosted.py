@@ -42,7 +42,7 @@ def settings(server: str, hosted: dict[str, Any] | None = None, **sections: Any)
         "url": server,
         "model": MODEL,
         "api_key_env": VARIABLE,
-        "prefill": True,
+        "extra_body": {"continue_final_message": True},
         "price_per_million": [1.0, 2.0],
     }
     data: dict[str, Any] = {
@@ -107,7 +107,7 @@ def test_the_seed_determines_the_samples(server: str, tmp_path: Path, monkeypatc
 
 
 def test_a_model_with_its_own_tags_gets_no_prefill(server: str, tmp_path: Path) -> None:
-    config = settings(server, {"prefill": False}, evaluation={"prompts": 2, "suites": []})
+    config = settings(server, {"extra_body": {}}, evaluation={"prompts": 2, "suites": []})
     assert play(config, tmp_path).reason == "completed"
     assert turns(tmp_path)
 

@@ -18,9 +18,11 @@ RESERVED_PARAMETERS = ("model", "messages", "stream", "n", "max_tokens", "max_co
 """Fields of a request that `hosted.extra_body` may not set."""
 MAX_EXTRA_FIELDS, MAX_EXTRA_BYTES = 20, 4096
 """Limits of `hosted.extra_body`, as JSON."""
+CONTINUE = "continue_final_message"
+"""Field of `hosted.extra_body` with which a server continues the last message, the opening tag of the response."""
 MAX_PRICE = 1_000_000
 """Maximum of each of the prices."""
-DECISIVE = ("url", "model", "prefill", "extra_body")
+DECISIVE = ("url", "model", "extra_body")
 """Settings that may affect the result of an evaluation; the others affect only cost and speed."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -43,14 +45,11 @@ class HostedConfig(Section):
         "key is sent.",
     )
     concurrency: int = setting(8, "Maximum number of concurrent requests.", unit="requests", gt=0, le=512)
-    prefill: bool = setting(
-        False,
-        "Prefill each response with its opening tag, as for policies trained here; for servers that continue the last "
-        "message, such as vLLM.",
-    )
     extra_body: Annotated[dict[str, Any], TextRole.PLAIN] = setting(
         {},
-        "Further fields of each request, as in reasoning_effort=low, top_k=40; at most 20, and 4 KiB as JSON.",
+        "Further fields of each request, as in reasoning_effort=low, top_k=40; at most 20, and 4 KiB as JSON. With "
+        "continue_final_message=true each response begins with its opening tag, as for policies trained here: for "
+        "servers that continue the last message, such as vLLM.",
     )
     price_per_million: list[float] = setting(
         [],
@@ -120,6 +119,11 @@ class HostedConfig(Section):
         if self.max_cost and not any(self.prices):
             raise ValueError("hosted.max_cost needs prices: set hosted.price_per_million")
         return self
+
+    @property
+    def prefills(self) -> bool:
+        """True if the prompt includes the opening tag of the response."""
+        return self.extra_body.get(CONTINUE) is True
 
     @property
     def prices(self) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from trainer.algorithms.reward_normalizations import NORMALIZATIONS
 from trainer.config.conditions import Data
 from trainer.config.dotted import value_at
 from trainer.config.engine import CPU_CACHE_VARIABLE, EAGER_VARIABLE, WEIGHTS_VARIABLE
+from trainer.config.hosted import CONTINUE
 from trainer.config.resources import RAY_ADDRESS_VARIABLE
 from trainer.config.run import RunConfig
 from trainer.config.update_variants import VARIANTS_VARIABLE
@@ -74,6 +75,7 @@ REMOVED: Mapping[str, str] = {
     "lora.targets": "all linear layers get adapters",
     "hosted.timeout": _limit(timeouts.HOSTED_REQUEST),
     "hosted.max_backoff": _limit(timeouts.HOSTED_WAIT),
+    "hosted.prefill": "set continue_final_message=true in hosted.extra_body",
     "hosted.retries": "a request is repeated up to six times",
     **dict.fromkeys(
         ("hosted.unsupported_params", "hosted.max_tokens_param"),
@@ -149,9 +151,15 @@ def _rollout_resources(stored: Data) -> dict[str, Any] | None:
     return {**resources, "gpus": parts} if parts and parts > 1 else None
 
 
+def _extra_body(stored: Data) -> dict[str, Any] | None:
+    prefills, extra = value_at(stored, "hosted.prefill"), value_at(stored, "hosted.extra_body") or {}
+    return {CONTINUE: True, **extra} if prefills else None
+
+
 _MOVED: Mapping[str, Callable[[Data], Any]] = {
     "algorithm.reward_normalization": _normalization,
     "cluster.rollout_resources": _rollout_resources,
+    "hosted.extra_body": _extra_body,
     "hosted.price_per_million": _prices,
     "optimizer.lr_schedule": _schedule,
 }

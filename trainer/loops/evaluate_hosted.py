@@ -24,7 +24,7 @@ def evaluate_hosted(session: RunSession) -> None:
     rollout = config.rollout
     chat = HostedChat(
         think=rollout.think,
-        prefill=config.hosted.prefill,
+        prefill=config.hosted.prefills,
         system=rollout.system,
         native_calls=rollout.tool_calls == "native",
     )

@@ -57,6 +57,12 @@ def test_a_stored_setting_takes_over_the_value_of_a_removed_one(stored: dict[str
     assert getattr(getattr(stored_config(stored), section), kept) == value
 
 
+def test_a_stored_prefill_is_kept() -> None:
+    hosted = stored_config({"hosted": {"prefill": True, "extra_body": {"top_k": 3}}}).hosted
+    assert hosted.prefills
+    assert hosted.extra_body == {"continue_final_message": True, "top_k": 3}
+
+
 def test_a_stored_split_of_the_engine_is_kept() -> None:
     stored: dict[str, Any] = {"engine": {"name": "vllm", "tensor_parallel": 2}}
     assert stored_config(stored).engine_parts == 2

@@ -300,7 +300,8 @@ def test_an_empty_response_is_a_turn_without_an_action(tmp_path: Path) -> None:
 def test_prefilled_responses_start_with_their_tag(tmp_path: Path) -> None:
     rest = TEXT.removeprefix("<think>")
     with Server(lambda body: completion(rest)).running() as server:
-        play(settings(server, {"prefill": True, "extra_body": {"top_k": 3}}, evaluation={"prompts": 1}), tmp_path)
+        extra = {"continue_final_message": True, "top_k": 3}
+        play(settings(server, {"extra_body": extra}, evaluation={"prompts": 1}), tmp_path)
     assert server.bodies[0]["messages"][-1] == {"role": "assistant", "content": "<think>"}
     assert server.bodies[0]["continue_final_message"] is True
     assert server.bodies[0]["add_generation_prompt"] is False

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from trainer import timeouts
-from trainer.config.hosted import HostedConfig
+from trainer.config.hosted import CONTINUE, HostedConfig
 from trainer.engines.hosted import completion as parser
 from trainer.engines.hosted.adaptation import RequestAdaptation
 from trainer.engines.hosted.completion import CONTEXT_EXCEEDED, Completion, NotACompletionError
@@ -165,7 +165,7 @@ class HostedClient:
             )
         if 300 <= status < 400:
             raise RefusedError(f"{host} redirects, which is not followed: set hosted.url to the final address")
-        hint = "set hosted.prefill to off" if "continue_final_message" in text else "see hosted.extra_body"
+        hint = f"leave {CONTINUE} out of hosted.extra_body" if CONTINUE in text else "see hosted.extra_body"
         raise RefusedError(f"{host} rejects the request ({status}){detail}. To change the request, {hint}")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainer.config.hosted import HostedConfig
+from trainer.config.hosted import CONTINUE, HostedConfig
 from trainer.engines.hosted.chat import HostedChat, Message
 from trainer.engines.hosted.completion import Completion
 from trainer.engines.hosted.costs import BudgetLimiter, UsageTotals
@@ -227,9 +227,12 @@ def request_body(config: HostedConfig, dialogue: Dialogue, params: SamplingParam
     }
     if dialogue.tools:
         body["tools"] = dialogue.tools
-    if config.prefill and dialogue.messages[-1]["role"] == "assistant":
-        body |= {"add_generation_prompt": False, "continue_final_message": True}
-    return body | config.extra_body
+    body |= config.extra_body
+    if dialogue.messages[-1]["role"] != "assistant":
+        body.pop(CONTINUE, None)
+    elif config.prefills:
+        body.setdefault("add_generation_prompt", False)
+    return body
 
 
 def sampled_response(chat: HostedChat, completion: Completion, stop: StopText | None = None) -> SampledResponse:

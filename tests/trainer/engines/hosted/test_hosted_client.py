@@ -125,7 +125,7 @@ def test_a_response_without_a_completion_points_to_the_url() -> None:
     [
         (refusal(400, "odd"), r"rejects the request \(400\): odd. To change the request, see hosted.extra_body"),
         (refusal(400, "seed"), r"rejects the request \(400\): seed"),  # which was not sent
-        (refusal(400, "unknown continue_final_message"), "To change the request, set hosted.prefill to off"),
+        (refusal(400, "unknown continue_final_message"), "To change the request, leave continue_final_message out of"),
         (refusal(401, "bad key"), "requires a key: bad key.*set ECHOSCOPE_TEST_KEY to a valid key"),
         (refusal(402, "top up"), "requires payment: top up"),
         (refusal(429, "quota", code="insufficient_quota"), "requires payment: quota"),
