@@ -60,7 +60,7 @@ def config(actors: int, turns: int, staleness: int = 1, iterations: int = 100) -
                 "max_staleness": staleness,
             },
             "algorithm": {"tis_cap": 2},
-            "cluster": {"rollout_actors": actors, "rollout_resources": {"cpus": 0.5}},
+            "cluster": {"rollout_actors": actors, "resources": {"rollout_cpus": 0.5}},
         }
     )
 

@@ -17,7 +17,7 @@ from trainer.engines.vllm.vllm_sampler import VllmSampler
 @pytest.fixture(scope="module")
 def split_sampler(chat):
     policy = pocket()
-    config = RunConfig.model_validate({"engine": {"name": "vllm"}, "cluster": {"rollout_resources": {"gpus": 2}}})
+    config = RunConfig.model_validate({"engine": {"name": "vllm"}, "cluster": {"resources": {"rollout_gpus": 2}}})
     made = VllmSampler(config, policy, chat.eos_id)
     yield made, policy
     made.close()

@@ -67,7 +67,7 @@ REMOVED: Mapping[str, str] = {
     "algorithm.stop_after_skipped_updates": "echo_trap.action=stop ends a run after five skipped updates in a row",
     "algorithm.whiten_advantages": "advantages of GAE are always normalised over the policy tokens of a batch",
     "algorithm.value_clip": "predictions of the critic are clipped to 0.5 around the old ones",
-    "engine.tensor_parallel": "a vLLM engine is split over the GPUs of cluster.rollout_resources, as in gpus=2",
+    "engine.tensor_parallel": "a vLLM engine is split over the GPUs of cluster.resources, as in rollout_gpus=2",
     "optimizer.beta1": "Adam's β₁ and the momentum of sgd are 0.9",
     "optimizer.beta2": "Adam's β₂ is 0.999",
     "optimizer.lr_min_ratio": "optimizer.lr_schedule names where a decay ends: at 0, or cosine_to_fifth",
@@ -87,10 +87,11 @@ REMOVED: Mapping[str, str] = {
     ),
     "memory.max_concurrent_trajectories": "the trainer plays as many trajectories at once as fit into memory",
     "parallel.timeout": _limit(timeouts.LEARNER_EXCHANGE),
-    "cluster.rollout_cpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",
-    "cluster.rollout_gpus": "set cluster.rollout_resources, as in cpus=2, gpus=1",
-    "cluster.learner_cpus": "set cluster.learner_resources, as in cpus=2, gpus=1",
-    "cluster.learner_gpus": "set cluster.learner_resources, as in cpus=2, gpus=1",
+    **{
+        f"cluster.{role}_{kind}": f"set cluster.resources, as in {role}_cpus=2, {role}_gpus=1"
+        for role in ("rollout", "learner")
+        for kind in ("cpus", "gpus", "resources")
+    },
     "cluster.address": f"set the environment variable {RAY_ADDRESS_VARIABLE}",
     "evaluation.reference_play": "the solver and random actions always play the fixed puzzles, for comparison",
     "evaluation.seed": "all runs are evaluated on the same puzzles; evaluation.prompts adds further ones",
@@ -146,9 +147,17 @@ def _normalization(stored: Data) -> str | None:
     return named if named in NORMALIZATIONS else None
 
 
-def _rollout_resources(stored: Data) -> dict[str, Any] | None:
-    resources, parts = value_at(stored, "cluster.rollout_resources") or {}, value_at(stored, "engine.tensor_parallel")
-    return {**resources, "gpus": parts} if parts and parts > 1 else None
+def _resources(stored: Data) -> dict[str, Any] | None:
+    parts = value_at(stored, "engine.tensor_parallel") or 1
+    resources = {
+        **{
+            f"{role}_{kind}": amount
+            for role in ("rollout", "learner")
+            for kind, amount in (value_at(stored, f"cluster.{role}_resources") or {}).items()
+        },
+        **({"rollout_gpus": parts} if parts > 1 else {}),
+    }
+    return resources or None
 
 
 def _extra_body(stored: Data) -> dict[str, Any] | None:
@@ -158,7 +167,7 @@ def _extra_body(stored: Data) -> dict[str, Any] | None:
 
 _MOVED: Mapping[str, Callable[[Data], Any]] = {
     "algorithm.reward_normalization": _normalization,
-    "cluster.rollout_resources": _rollout_resources,
+    "cluster.resources": _resources,
     "hosted.extra_body": _extra_body,
     "hosted.price_per_million": _prices,
     "optimizer.lr_schedule": _schedule,

@@ -21,8 +21,8 @@ from trainer.config.conditions import (
 
 RAY_ADDRESS_VARIABLE = "ECHOSCOPE_RAY_ADDRESS"
 """Environment variable with the address of a Ray cluster, as in 10.0.0.5:6379, or auto; without it a run starts one."""
-_MOST = {"cpus": 1024, "gpus": 64}
-"""Largest amounts of the resources of an actor."""
+_MOST = {"rollout_cpus": 1024, "rollout_gpus": 64, "learner_cpus": 1024, "learner_gpus": 64}
+"""Names of `cluster.resources`, with the largest amounts."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Reservation(NamedTuple):
     gpus: float | None
 
 
-def _reservation(resources: Mapping[str, float]) -> Reservation:
-    return Reservation(resources.get("cpus", 1.0), resources.get("gpus"))
+def _reservation(resources: Mapping[str, float], role: str) -> Reservation:
+    return Reservation(resources.get(f"{role}_cpus", 1.0), resources.get(f"{role}_gpus"))
 
 
 class MemoryConfig(Section):
@@ -76,17 +76,12 @@ class ClusterConfig(Section):
     """Ray actors that play and learn for a run, on this machine or the cluster that ECHOSCOPE_RAY_ADDRESS names."""
 
     no_effect = (
-        NoEffect((EVALUATES,), NOTHING_TRAINED, ("learners", "learner_resources")),
+        NoEffect((EVALUATES,), NOTHING_TRAINED, ("learners",)),
         HOSTED_ANSWERS,
         NoEffect(
-            (is_zero("cluster.rollout_actors"), is_none_of("engine.name", ("vllm",))),
-            "cluster.rollout_actors is 0: the trainer's own process plays",
-            ("rollout_resources",),
-        ),
-        NoEffect(
-            (is_zero("cluster.learners"),),
-            "cluster.learners is 0: the trainer's own process learns",
-            ("learner_resources",),
+            (is_zero("cluster.rollout_actors"), is_zero("cluster.learners"), is_none_of("engine.name", ("vllm",))),
+            "the trainer's own process plays and learns",
+            ("resources",),
         ),
     )
 
@@ -108,15 +103,13 @@ class ClusterConfig(Section):
         ge=0,
         le=1024,
     )
-    rollout_resources: Annotated[dict[str, float], TextRole.PLAIN] = setting(
+    resources: Annotated[dict[str, float], TextRole.PLAIN] = setting(
         {},
-        "CPUs and GPUs reserved for each rollout actor, as in cpus=2, gpus=0.5. Left out: one CPU, and one GPU where "
-        "the cluster has GPUs and policy.device is not cpu. A vLLM engine is split over several GPUs (tensor "
-        "parallelism), for more speed and a larger KV cache, also in the trainer's own process.",
+        "CPUs and GPUs reserved for each actor: rollout_cpus, rollout_gpus, learner_cpus and learner_gpus, as in "
+        "rollout_cpus=2, rollout_gpus=0.5. Left out: one CPU, and one GPU where the cluster has GPUs and policy.device "
+        "is not cpu. A vLLM engine is split over several rollout_gpus (tensor parallelism), for more speed and a "
+        "larger KV cache, also in the trainer's own process.",
         added=True,
-    )
-    learner_resources: Annotated[dict[str, float], TextRole.PLAIN] = setting(
-        {}, "CPUs and GPUs reserved for each learner, likewise.", added=True
     )
     shared_gpus: bool = setting(
         False,
@@ -124,15 +117,15 @@ class ClusterConfig(Section):
         added=True,
     )
 
-    @field_validator("rollout_resources", "learner_resources")
+    @field_validator("resources")
     @classmethod
     def check_resources(cls, value: dict[str, float]) -> dict[str, float]:
         """Require CPUs above 0 and GPUs of at least 0, up to the limit of a node."""
         for name, amount in value.items():
             if name not in _MOST:
-                raise ValueError(f"may name cpus and gpus, not {name!r}")
-            if not (0 < amount <= _MOST[name] or (amount == 0 and name == "gpus")):
-                least = "above" if name == "cpus" else "at least"
+                raise ValueError(f"may name {', '.join(_MOST)}, not {name!r}")
+            if not (0 < amount <= _MOST[name] or (amount == 0 and name.endswith("gpus"))):
+                least = "above" if name.endswith("cpus") else "at least"
                 raise ValueError(f"{name} must be {least} 0 and at most {_MOST[name]}")
         return value
 
@@ -146,10 +139,9 @@ class ClusterConfig(Section):
                 "shared_gpus puts a learner and a rollout actor on each GPU: set rollout_actors and learners to the "
                 "number of GPUs, or shared_gpus to false"
             )
-        if "gpus" in self.rollout_resources | self.learner_resources:
+        if any(name.endswith("gpus") for name in self.resources):
             raise ValueError(
-                "shared_gpus gives each actor half a GPU: leave gpus out of rollout_resources and learner_resources, "
-                "or set shared_gpus to false"
+                "shared_gpus gives each actor half a GPU: leave GPUs out of resources, or set shared_gpus to false"
             )
         return self
 
@@ -166,12 +158,12 @@ class ClusterConfig(Section):
     @property
     def rollout_reservation(self) -> Reservation:
         """Resources reserved for a rollout actor."""
-        return _reservation(self.rollout_resources)
+        return _reservation(self.resources, "rollout")
 
     @property
     def learner_reservation(self) -> Reservation:
         """Resources reserved for a learner."""
-        return _reservation(self.learner_resources)
+        return _reservation(self.resources, "learner")
 
     @property
     def uses_ray(self) -> bool:

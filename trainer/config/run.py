@@ -519,8 +519,8 @@ class RunConfig(Section):
         """
         if count > 1 and self.engine_parts > 1:
             raise ValueError(
-                f"cluster.rollout_resources splits one engine over {self.engine_parts} GPUs, which learners then "
-                "cannot share: leave --processes out, or gpus out of cluster.rollout_resources"
+                f"cluster.resources splits one engine over {self.engine_parts} GPUs, which learners then cannot share: "
+                "leave --processes out, or rollout_gpus out of cluster.resources"
             )
         plays = self.engine.name != "server" and not self.hosted.url
         cluster = self.cluster.with_processes(count, plays=plays)

@@ -88,7 +88,7 @@ def _processes(run: Run) -> int:
     1 if the settings name actors, or if one engine takes all GPUs.
     """
     config = without_removed(run.config)
-    gpus = value_at(config, "cluster.rollout_resources.gpus") or 1
+    gpus = value_at(config, "cluster.resources.rollout_gpus") or 1
     split = value_at(config, "engine.name") == "vllm" and gpus > 1
     return 1 if split or uses_ray(run.config) else max(1, len(run.reserved))
 

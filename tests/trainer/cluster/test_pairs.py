@@ -54,8 +54,8 @@ def test_processes_change_nothing_but_the_actors():
 
 def test_an_engine_over_several_gpus_leaves_none_to_pairs(capsys, tmp_path):
     arguments = ["train", "--preset", "sokoban-starpo_s-pocket", "--out", str(tmp_path), "--processes", "2"]
-    assert cli.main([*arguments, "--set", "engine.name=vllm", "--set", "cluster.rollout_resources={gpus: 2}"]) == 2
-    assert "leave --processes out, or gpus out of cluster.rollout_resources" in capsys.readouterr().err
+    assert cli.main([*arguments, "--set", "engine.name=vllm", "--set", "cluster.resources={rollout_gpus: 2}"]) == 2
+    assert "leave --processes out, or rollout_gpus out of cluster.resources" in capsys.readouterr().err
 
 
 def test_servers_sample_for_several_learners_without_rollout_actors():
@@ -65,7 +65,7 @@ def test_servers_sample_for_several_learners_without_rollout_actors():
 
 
 def test_a_pair_is_requested_as_one_where_both_are_needed():
-    cluster = ClusterConfig(learners=2, rollout_actors=2, rollout_resources={"cpus": 3}, shared_gpus=True)
+    cluster = ClusterConfig(learners=2, rollout_actors=2, resources={"rollout_cpus": 3}, shared_gpus=True)
     assert cluster.actors("train", "auto") == (ActorRequest(2, 4.0, None),)
     assert cluster.actors("train", "cpu") == (ActorRequest(2, 4.0, 0.0),)
     assert cluster.actors("evaluate", "auto") == (ActorRequest(2, 3, None),), "no learner has the other half"
@@ -76,7 +76,7 @@ def test_a_pair_is_requested_as_one_where_both_are_needed():
     [
         ({"learners": 2, "rollout_actors": 3}, "set rollout_actors and learners to the number of GPUs"),
         ({}, "set rollout_actors and learners to the number of GPUs"),
-        ({"learners": 2, "rollout_actors": 2, "rollout_resources": {"gpus": 1}}, "leave gpus out of rollout_resources"),
+        ({"learners": 2, "rollout_actors": 2, "resources": {"rollout_gpus": 1}}, "leave GPUs out of resources"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_with_advice(settings, advice):

@@ -130,7 +130,7 @@ def test_a_suite_is_played_by_actors_as_by_one_process(llama_folder, tmp_path):
 
 def test_a_run_too_large_for_its_cluster_ends_with_what_is_missing(llama_folder, tmp_path, monkeypatch):
     monkeypatch.setenv(timeouts.CLUSTER_START.variable, "2")
-    config = on_actors(small(llama_folder), 2, rollout_resources={"cpus": 16})
+    config = on_actors(small(llama_folder), 2, resources={"rollout_cpus": 16})
     with pytest.raises(ClusterError) as caught:
         run(config, tmp_path / "run")
     assert "the run needs 32 CPUs, the cluster has 8 CPUs, of which" in str(caught.value)

@@ -11,9 +11,7 @@ from trainer.loops.stages.cluster_setup import placement_as_text
 
 
 def test_learners_come_before_rollout_actors_and_kinds_without_any_are_left_out() -> None:
-    cluster = ClusterConfig(
-        rollout_actors=3, learners=2, rollout_resources={"cpus": 0.5}, learner_resources={"gpus": 2}
-    )
+    cluster = ClusterConfig(rollout_actors=3, learners=2, resources={"rollout_cpus": 0.5, "learner_gpus": 2})
     assert cluster.actors("train", "auto") == (ActorRequest(2, 1.0, 2), ActorRequest(3, 0.5, None))
     assert cluster.actors("train", "cpu") == (ActorRequest(2, 1.0, 2), ActorRequest(3, 0.5, 0.0))
     assert cluster.actors("evaluate", "auto") == (ActorRequest(3, 0.5, None),)
@@ -23,18 +21,17 @@ def test_learners_come_before_rollout_actors_and_kinds_without_any_are_left_out(
 @pytest.mark.parametrize(
     ("resources", "problem"),
     [
-        ({"cpus": 0}, "cpus must be above 0 and at most 1024"),
-        ({"cpus": float("nan")}, "cpus must be above 0 and at most 1024"),
-        ({"cpus": 1025}, "cpus must be above 0 and at most 1024"),
-        ({"gpus": -0.5}, "gpus must be at least 0 and at most 64"),
-        ({"gpus": 65}, "gpus must be at least 0 and at most 64"),
-        ({"CPU": 2}, "may name cpus and gpus, not 'CPU'"),
+        ({"rollout_cpus": 0}, "rollout_cpus must be above 0 and at most 1024"),
+        ({"rollout_cpus": float("nan")}, "rollout_cpus must be above 0 and at most 1024"),
+        ({"learner_cpus": 1025}, "learner_cpus must be above 0 and at most 1024"),
+        ({"rollout_gpus": -0.5}, "rollout_gpus must be at least 0 and at most 64"),
+        ({"learner_gpus": 65}, "learner_gpus must be at least 0 and at most 64"),
+        ({"cpus": 2}, "may name rollout_cpus, rollout_gpus, learner_cpus, learner_gpus, not 'cpus'"),
     ],
 )
 def test_unusable_resources_of_an_actor_are_refused(resources: dict[str, float], problem: str) -> None:
-    for name in ("rollout_resources", "learner_resources"):
-        with pytest.raises(ValueError, match=re.escape(problem)):
-            ClusterConfig.model_validate({name: resources})
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        ClusterConfig(resources=resources)
 
 
 def test_the_driver_computes_unless_actors_do_all_of_it() -> None:

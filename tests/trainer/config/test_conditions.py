@@ -100,12 +100,8 @@ def test_settings_of_filter_and_dynamic_sampling_have_an_effect_only_together_wi
 
 def test_settings_of_actors_need_actors():
     usual = without_effect()
-    assert {"cluster.rollout_resources", "cluster.learner_resources"} <= set(usual)
+    assert "cluster.resources" in usual
     assert not {"cluster.rollout_actors", "cluster.learners"} & set(usual)
-    actors = without_effect(cluster={"rollout_actors": 2})
-    assert "cluster.learner_resources" in actors
-    assert "cluster.rollout_resources" not in actors
-    assert "cluster.rollout_resources" not in without_effect(engine={"name": "vllm"})
-    assert {"cluster.learners", "cluster.learner_resources"} <= set(
-        without_effect(kind="evaluate", cluster={"learners": 1})
-    )
+    for sections in ({"cluster": {"rollout_actors": 2}}, {"cluster": {"learners": 1}}, {"engine": {"name": "vllm"}}):
+        assert "cluster.resources" not in without_effect(**sections)
+    assert "cluster.learners" in without_effect(kind="evaluate", cluster={"learners": 1})

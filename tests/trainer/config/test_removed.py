@@ -67,7 +67,8 @@ def test_a_stored_split_of_the_engine_is_kept() -> None:
     stored: dict[str, Any] = {"engine": {"name": "vllm", "tensor_parallel": 2}}
     assert stored_config(stored).engine_parts == 2
     stored["cluster"] = {"rollout_actors": 3, "rollout_resources": {"cpus": 4, "gpus": 2}}
-    assert stored_config(stored).cluster.rollout_resources == {"cpus": 4, "gpus": 2}
+    stored["cluster"]["learner_resources"] = {"cpus": 3}
+    assert stored_config(stored).cluster.resources == {"rollout_cpus": 4, "rollout_gpus": 2, "learner_cpus": 3}
 
 
 def test_a_stored_configuration_with_a_mistake_is_refused() -> None:

@@ -187,14 +187,14 @@ def test_servers_sample_outside_of_the_trainer_already():
     ("engine", "resources", "parts"),
     [
         ("vllm", {}, 1),
-        ("vllm", {"gpus": 0}, 1),
-        ("vllm", {"gpus": 0.5}, 1),
-        ("vllm", {"gpus": 4}, 4),
-        ("transformers", {"gpus": 4}, 1),
+        ("vllm", {"rollout_gpus": 0}, 1),
+        ("vllm", {"rollout_gpus": 0.5}, 1),
+        ("vllm", {"rollout_gpus": 4, "learner_gpus": 1}, 4),
+        ("transformers", {"rollout_gpus": 4}, 1),
     ],
 )
 def test_a_vllm_engine_is_split_over_the_gpus_that_are_reserved_for_it(engine, resources, parts):
-    config = {"engine": {"name": engine}, "cluster": {"rollout_resources": resources}}
+    config = {"engine": {"name": engine}, "cluster": {"resources": resources}}
     assert RunConfig.model_validate(config).engine_parts == parts
 
 

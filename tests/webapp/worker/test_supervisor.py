@@ -463,7 +463,7 @@ def test_what_a_killed_trainer_started_is_ended_before_the_next_launch(run: Run)
     [
         ({}, 2),
         ({"cluster": {"learners": 1}}, 1),
-        ({"engine": {"name": "vllm"}, "cluster": {"rollout_resources": {"gpus": 2}}}, 1),
+        ({"engine": {"name": "vllm"}, "cluster": {"resources": {"rollout_gpus": 2}}}, 1),
         ({"engine": {"name": "vllm", "tensor_parallel": 2}}, 1),
     ],
     ids=["pairs", "actors of the settings", "one engine over both", "the same in an earlier version"],

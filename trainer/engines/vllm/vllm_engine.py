@@ -1,6 +1,6 @@
 """vLLM engine in this process, with the learner's weights or adapters.
 
-With several GPUs in `cluster.rollout_resources` the engine starts a process for each part of the model, which loads its
+With several GPUs in `cluster.resources` the engine starts a process for each part of the model, which loads its
 part of the weights from a file.
 
 vLLM is imported when an engine is created: it is large, and most installations do not need it.

@@ -83,13 +83,13 @@ def taken(one: Worker) -> str | None:
 
 
 def test_gpus_are_counted_where_the_cluster_has_any() -> None:
-    actors = ClusterConfig(learners=1, rollout_actors=3, rollout_resources={"cpus": 2}).actors("train", "auto")
+    actors = ClusterConfig(learners=1, rollout_actors=3, resources={"rollout_cpus": 2}).actors("train", "auto")
     assert capacity_of(node("a", 16)).demand(actors) == (7, 0)
     assert capacity_of(node("a", 16, 8)).demand(actors) == (7, 4)
     assert requested_gpus(actors) == 4
     on_cpu = ClusterConfig(learners=1, rollout_actors=3).actors("train", "cpu")
     assert capacity_of(node("a", 16, 8)).demand(on_cpu) == (4, 0)
-    evaluation = ClusterConfig(learners=1, rollout_actors=3, rollout_resources={"gpus": 0.5}).actors("evaluate", "auto")
+    evaluation = ClusterConfig(learners=1, rollout_actors=3, resources={"rollout_gpus": 0.5}).actors("evaluate", "auto")
     assert capacity_of(node("a", 16, 8)).demand(evaluation) == (3, 1.5), "no learners"
 
 
