@@ -125,10 +125,16 @@ def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
         for section, value in stored.items()
     }
     for name, convert in _MOVED.items():
-        if (value := convert(stored)) is not None:
-            section, _, setting = name.partition(".")
-            result[section] = {**result.get(section, {}), setting: value}
+        section, _, setting = name.partition(".")
+        settings = result.get(section, {})
+        if isinstance(settings, Mapping) and (value := convert(stored)) is not None:
+            result[section] = {**settings, setting: value}
     return result
+
+
+def _mapping(stored: Data, name: str) -> Mapping[str, Any]:
+    value = value_at(stored, name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _prices(stored: Data) -> list[float] | None:
@@ -148,21 +154,19 @@ def _normalization(stored: Data) -> str | None:
 
 
 def _resources(stored: Data) -> dict[str, Any] | None:
-    parts = value_at(stored, "engine.tensor_parallel") or 1
     resources = {
-        **{
-            f"{role}_{kind}": amount
-            for role in ("rollout", "learner")
-            for kind, amount in (value_at(stored, f"cluster.{role}_resources") or {}).items()
-        },
-        **({"rollout_gpus": parts} if parts > 1 else {}),
+        f"{role}_{kind}": amount
+        for role in ("rollout", "learner")
+        for kind, amount in _mapping(stored, f"cluster.{role}_resources").items()
     }
+    parts = value_at(stored, "engine.tensor_parallel")
+    if isinstance(parts, int) and parts > 1:
+        resources["rollout_gpus"] = parts
     return resources or None
 
 
 def _extra_body(stored: Data) -> dict[str, Any] | None:
-    prefills, extra = value_at(stored, "hosted.prefill"), value_at(stored, "hosted.extra_body") or {}
-    return {CONTINUE: True, **extra} if prefills else None
+    return {CONTINUE: True, **_mapping(stored, "hosted.extra_body")} if value_at(stored, "hosted.prefill") else None
 
 
 _MOVED: Mapping[str, Callable[[Data], Any]] = {

@@ -71,6 +71,14 @@ def test_a_stored_split_of_the_engine_is_kept() -> None:
     assert stored_config(stored).cluster.resources == {"rollout_cpus": 4, "rollout_gpus": 2, "learner_cpus": 3}
 
 
-def test_a_stored_configuration_with_a_mistake_is_refused() -> None:
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"rollout": {"group": 3}},
+        {"engine": {"tensor_parallel": 2}, "cluster": "many"},
+        {"engine": {"tensor_parallel": "two"}, "cluster": {"rollout_resources": "all", "learners": -1}},
+    ],
+)
+def test_a_stored_configuration_with_a_mistake_is_refused(stored: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        stored_config({"rollout": {"group": 3}})
+        stored_config(stored)
