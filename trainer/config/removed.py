@@ -98,6 +98,7 @@ REMOVED: Mapping[str, str] = {
     "sft.max_solution_length": "a demonstrated solution has at most 100 actions",
     "sft.thoughts": "the pocket policy is shown thoughts in the words of its course, other models the environment's",
     "sft.only_successes": "demonstrations that do not succeed are left out",
+    "echo_trap.max_rewinds": "a run rewinds up to three times",
     "echo_trap.window": "the fast averages of the detector cover 10 iterations",
     "echo_trap.spread_threshold": "the reward std of groups is lost below half of its slow average",
     "diagnostics.turn_thoughts": "8 thoughts of any turn are compared",

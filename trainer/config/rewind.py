@@ -12,6 +12,8 @@ from trainer.seeds import Purpose, derive
 
 Config = TypeVar("Config", bound=Section)
 FIELD = "echo_trap.rewind_changes"
+MAX_REWINDS = 3
+"""Most rewinds after a collapse: the next collapse stops the run."""
 SECTIONS = ("rollout", "algorithm", "rewards", "optimizer")
 """Sections that a rewind may change: model, environments and evaluation are fixed, for comparability."""
 

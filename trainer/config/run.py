@@ -161,28 +161,21 @@ class EchoTrapConfig(Section):
         NoEffect(
             (is_none_of("echo_trap.action", ("rewind",)),),
             "on a collapse, the action is “{echo_trap.action}”, not “rewind”",
-            ("rewind_changes", "max_rewinds"),
+            ("rewind_changes",),
         ),
     )
 
     action: Literal["none", "stop", "rewind"] = setting(
         "none",
         "On collapse: nothing (none), stop with a checkpoint, or rewind to the last checkpoint well before the first "
-        "signal and continue with changed settings and other puzzles. stop also ends a run after five iterations in a "
-        "row without an update, because no group was kept or no kept group had a signal.",
+        "signal and continue with changed settings and other puzzles, up to three times. stop also ends a run after "
+        "five iterations in a row without an update, because no group was kept or no kept group had a signal.",
         source="RAGEN-2: stops after 5 skipped updates",
     )
     rewind_changes: Annotated[dict[str, str], TextRole.PLAIN] = setting(
         {"optimizer.policy_lr": "*0.5"},
         "Settings of rollout, algorithm, rewards and optimizer to change at a rewind, as in optimizer.policy_lr=*0.5, "
         "algorithm.entropy_coef=0.01; * multiplies, once more at each rewind.",
-    )
-    max_rewinds: int = setting(
-        3,
-        "Maximum number of rewinds; the next collapse stops the run.",
-        unit="rewinds",
-        ge=1,
-        le=100,
     )
 
     @field_validator("rewind_changes", mode="before")
@@ -303,7 +296,7 @@ class RunConfig(Section):
         if self.changes or self.rewinds:
             self._check_changes()
         if self.echo_trap.action == "rewind":
-            for times in range(1, self.echo_trap.max_rewinds + 1):
+            for times in range(1, rewind.MAX_REWINDS + 1):
                 self.after_rewinds(times)
         return self
 

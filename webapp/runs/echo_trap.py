@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
+from trainer.config.rewind import MAX_REWINDS
 from trainer.journal import events
 from trainer.metrics.trap_signals import SIGNALS, Signal
 from webapp.runs.condition import LABELS
@@ -262,7 +263,7 @@ def reaction_text(config: Mapping[str, Any]) -> str:
             return "If it collapses: evaluate, save a checkpoint and stop."
         case "rewind":
             changes = ", ".join(f"{name} {value}" for name, value in settings.get("rewind_changes", {}).items())
-            limit = settings.get("max_rewinds", 1)
+            limit = settings.get("max_rewinds", MAX_REWINDS)
             return (
                 "If it collapses: rewind to the last good checkpoint and continue with other puzzles"
                 f"{' and ' + changes.replace('*', '×') if changes else ''}, at most {limit} times; then stop."

@@ -159,8 +159,8 @@ def test_impossible_rewinds_are_refused_and_the_run_goes_on(pocket_folder, tmp_p
 
 
 def test_rewinds_by_hand_do_not_use_up_those_after_a_collapse(pocket_folder, tmp_path):
-    config = rewinding(pocket_folder, limit=1, rewinds={"2": 1}, evaluation={"prompts": 0})
-    end = play_scripted(config, tmp_path, at=(3,), uneasy=(2,))
+    config = rewinding(pocket_folder, rewinds={"2": 1}, evaluation={"prompts": 0})
+    end = play_scripted(config, tmp_path, at=(3,), uneasy=(2,), limit=1)
     assert [(e.number, e.from_iteration, e.to_iteration) for e in events(tmp_path, Rewound)] == [(1, 2, 1), (2, 3, 1)]
     assert end.reason == "echo_trap"
     rates = [e.config["optimizer"]["policy_lr"] for e in events(tmp_path, RunStarted)]

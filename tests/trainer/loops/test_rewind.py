@@ -46,18 +46,19 @@ class ScriptedTrap(EchoTrap):
         return Alarm(iteration=iteration, state="trapped", message="Collapse: as the test says.")
 
 
-def configuration(model, limit=2, **sections) -> RunConfig:
-    trap = {"action": "rewind", "rewind_changes": CHANGES, "max_rewinds": limit}
+def configuration(model, **sections) -> RunConfig:
+    trap = {"action": "rewind", "rewind_changes": CHANGES}
     shape = {"iterations": 4, "echo_trap": trap, "evaluation": {"prompts": 2, "every": 2}}
     shape["algorithm"] = {"estimator": "gae"}
     return tiny.config(model, **shape | sections)
 
 
-def play(config, folder, *, at=(), uneasy=(), stop=lambda: False):
+def play(config, folder, *, at=(), uneasy=(), stop=lambda: False, limit=2):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ScriptedTrap, "collapses", at)
         patch.setattr(ScriptedTrap, "signs", uneasy)
         patch.setattr("trainer.loops.train.EchoTrap", ScriptedTrap)
+        patch.setattr(rewind, "MAX_REWINDS", limit)
         return run_factory.run(config, folder, folder / "cache", stop)
 
 
@@ -145,7 +146,7 @@ def test_nothing_after_the_sound_checkpoint_is_left_on_disk(pocket_folder, tmp_p
 
 
 def test_without_a_sound_checkpoint_it_restarts_from_the_beginning(pocket_folder, tmp_path):
-    play(configuration(pocket_folder, limit=1), tmp_path, at=(3,), uneasy=(1, 2))
+    play(configuration(pocket_folder), tmp_path, at=(3,), uneasy=(1, 2), limit=1)
     assert [(e.number, e.to_iteration) for e in events(tmp_path, Rewound)] == [(1, 0)]
     assert [(e.from_iteration, e.evaluated_iteration) for e in events(tmp_path, RunStarted)] == [(0, -1), (0, 0)]
 
@@ -159,10 +160,10 @@ def test_pruning_keeps_the_last_sound_checkpoint(pocket_folder, tmp_path):
 
 @pytest.mark.nightly
 def test_a_run_stopped_after_a_rewind_resumes_identically(pocket_folder, tmp_path):
-    config = configuration(pocket_folder, limit=1)
+    config = configuration(pocket_folder)
     for name in ("whole", "halves"):
         (tmp_path / name).mkdir()
-    collapse_once = {"at": (3,), "uneasy": (2,)}
+    collapse_once = {"at": (3,), "uneasy": (2,), "limit": 1}
 
     def second_attempt_plays(folder):
         started = len(events(folder, RunStarted)) if (folder / JOURNAL_FILE).exists() else 0
@@ -188,13 +189,13 @@ def test_a_kill_before_the_rewind_is_made_repeats_it(pocket_folder, tmp_path, mo
     def killed(run, progress):
         raise KeyboardInterrupt
 
-    config = configuration(pocket_folder, limit=1)
+    config = configuration(pocket_folder)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "update_progress", killed)
         with pytest.raises(KeyboardInterrupt):
-            play(config, tmp_path, at=(3,), uneasy=(2,))
+            play(config, tmp_path, at=(3,), uneasy=(2,), limit=1)
     assert checkpoints.load_progress(tmp_path, 1).rewinds == 0
-    assert play(config, tmp_path, at=(3,), uneasy=(2,)).message.endswith("after 1 rewinds.")
+    assert play(config, tmp_path, at=(3,), uneasy=(2,), limit=1).message.endswith("after 1 rewinds.")
     assert [e.number for e in events(tmp_path, Rewound)] == [1]
 
 

@@ -207,7 +207,7 @@ def test_a_rewind_replaces_everything_after_its_checkpoint(
 
     monkeypatch.setattr("trainer.loops.train.EchoTrap", CollapsesOnce)
     model = tiny.save_pocket(folder / "model")
-    end = run_factory.run(configuration(model, limit=1), folder, folder / "cache")
+    end = run_factory.run(configuration(model), folder, folder / "cache")
     assert end.reason == "completed"
     JournalTailer(run, folder).drain()
     run.refresh_from_db()

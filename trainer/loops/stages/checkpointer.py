@@ -70,8 +70,8 @@ class Checkpointer:
 
     def may_rewind(self) -> bool:
         """True if the settings allow another rewind after a collapse."""
-        settings = self.session.config.echo_trap
-        return settings.action == "rewind" and _collapses(self.session.progress) < settings.max_rewinds
+        rewinds = self.session.config.echo_trap.action == "rewind"
+        return rewinds and _collapses(self.session.progress) < rewind.MAX_REWINDS
 
     def rewind(self, asked: ManualRewind | None = None) -> None:
         """Let the next attempt continue from an earlier checkpoint: the last safe one, or the one that was asked for.
@@ -103,7 +103,7 @@ class Checkpointer:
         listed = ", ".join(f"{name} = {value}" for name, value in rewound.changes.items())
         message = (
             f"Collapsed by iteration {rewound.from_iteration}: rewind {_collapses(progress)} of "
-            f"{self.session.requested.echo_trap.max_rewinds}, back to iteration {rewound.to_iteration}, continuing "
+            f"{rewind.MAX_REWINDS}, back to iteration {rewound.to_iteration}, continuing "
             f"with {listed or 'the same settings'} and other puzzles."
         )
         return Notice(level="warning", message=message)
