@@ -34,5 +34,6 @@ def absolute(log_ratio: Tensor) -> Tensor:
 
 
 KL_ESTIMATORS: dict[str, Callable[[Tensor], Tensor]] = {"k1": k1, "k2": k2, "k3": k3, "abs": absolute}
-"""Values of `algorithm.kl_estimator`: functions of (B, T) log π − log π_reference. Source: Schulman 2020,
-"Approximating KL divergence"; abs: verl."""
+"""Functions of (B, T) log π − log π_reference. Source: Schulman 2020, "Approximating KL divergence"; abs: verl."""
+KL_PENALTIES = tuple(f"{placement}_{name}" for placement in ("reward", "loss") for name in KL_ESTIMATORS)
+"""Values of `algorithm.kl_penalty`: where the penalty is subtracted, and its estimator."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from trainer.algorithms.aggregations import AGGREGATIONS
 from trainer.algorithms.estimators import ESTIMATORS
 from trainer.algorithms.group_filter import FilterLossScaling, FilterMethod, kept_count
-from trainer.algorithms.kl_estimators import KL_ESTIMATORS
+from trainer.algorithms.kl_estimators import KL_PENALTIES
 from trainer.algorithms.objectives import OBJECTIVES
 from trainer.algorithms.reward_normalizations import NORMALIZATIONS
 from trainer.config.base import Section, setting
@@ -27,13 +27,13 @@ from trainer.config.dotted import value_at
 if TYPE_CHECKING:
     EstimatorName = str
     Aggregation = str
-    KLEstimator = str
+    KLPenalty = str
     NormalizationName = str
     ObjectiveName = str
 else:
     EstimatorName = Literal[tuple(ESTIMATORS)]
     Aggregation = Literal[tuple(AGGREGATIONS)]
-    KLEstimator = Literal[tuple(KL_ESTIMATORS)]
+    KLPenalty = Literal[KL_PENALTIES]
     NormalizationName = Literal[tuple(NORMALIZATIONS)]
     ObjectiveName = Literal[tuple(OBJECTIVES)]
 
@@ -76,7 +76,7 @@ class AlgorithmConfig(Section):
         NoEffect(
             (is_zero("algorithm.kl_coef"),),
             "algorithm.kl_coef is 0: no KL penalty",
-            ("kl_placement", "kl_estimator"),
+            ("kl_penalty",),
         ),
         NoEffect(
             (is_none_of("algorithm.objective", ("clip",)),),
@@ -144,8 +144,11 @@ class AlgorithmConfig(Section):
     )
     entropy_coef: float = setting(0.001, "Weight of the entropy bonus.", source="paper: 0.001", ge=0, le=10)
     kl_coef: float = setting(0.0, "Weight of the KL penalty to the initial policy.", source="paper: StarPO 0.001", ge=0)
-    kl_placement: Literal["reward", "loss"] = setting("reward", "KL as a reward penalty or as a loss term.")
-    kl_estimator: KLEstimator = setting("k1", "Estimator of the KL divergence.", source="paper: k1")
+    kl_penalty: KLPenalty = setting(
+        "reward_k1",
+        "KL as a penalty of the rewards or as a term of the loss, and the estimator of the divergence.",
+        source="paper: k1",
+    )
     group_filter: FilterMethod = setting(
         "none",
         "Groups to learn from: std keeps those with the largest reward std (StarPO-S), std_rev the smallest, range "
@@ -219,6 +222,16 @@ class AlgorithmConfig(Section):
     def most_kept(self, groups: int) -> int:
         """Largest number of these groups that an update learns from."""
         return kept_count(groups, self.group_filter_keep) if self.group_filter in _RANKED else groups
+
+    @property
+    def kl_placement(self) -> str:
+        """Where the KL penalty is: in the reward or in the loss."""
+        return self.kl_penalty.partition("_")[0]
+
+    @property
+    def kl_estimator(self) -> str:
+        """Name of the estimator of the KL divergence."""
+        return self.kl_penalty.partition("_")[2]
 
     @property
     def needs_critic(self) -> bool:

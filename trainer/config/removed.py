@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainer import timeouts
+from trainer.algorithms.kl_estimators import KL_PENALTIES
 from trainer.algorithms.reward_normalizations import NORMALIZATIONS
 from trainer.config.conditions import Data
 from trainer.config.dotted import value_at
@@ -63,6 +64,10 @@ REMOVED: Mapping[str, str] = {
         f"the trainer chooses; the environment variable {VARIANTS_VARIABLE} forces a variant",
     ),
     "algorithm.gigpo_omega": "turn-level advantages of gigpo have the weight ω of 1",
+    **dict.fromkeys(
+        ("algorithm.kl_placement", "algorithm.kl_estimator"),
+        "algorithm.kl_penalty names both, as in reward_k1 or loss_k3",
+    ),
     "algorithm.reward_grouping": "algorithm.reward_normalization says it, as in environment_mean_std or batch_mean",
     "algorithm.stop_after_skipped_updates": "echo_trap.action=stop ends a run after five skipped updates in a row",
     "algorithm.whiten_advantages": "advantages of GAE are always normalised over the policy tokens of a batch",
@@ -154,6 +159,18 @@ def _normalization(stored: Data) -> str | None:
     return named if named in NORMALIZATIONS else None
 
 
+def _kl_penalty(stored: Data) -> str | None:
+    placement, estimator = (value_at(stored, f"algorithm.kl_{part}") for part in ("placement", "estimator"))
+    named = f"{placement or 'reward'}_{estimator or 'k1'}"
+    return named if (placement or estimator) and named in KL_PENALTIES else None
+
+
+def _rewind_changes(stored: Data) -> dict[str, Any] | None:
+    changes = _mapping(stored, "echo_trap.rewind_changes")
+    kept = {name: change for name, change in changes.items() if name not in REMOVED}
+    return kept if len(kept) < len(changes) else None
+
+
 def _resources(stored: Data) -> dict[str, Any] | None:
     resources = {
         f"{role}_{kind}": amount
@@ -171,8 +188,10 @@ def _extra_body(stored: Data) -> dict[str, Any] | None:
 
 
 _MOVED: Mapping[str, Callable[[Data], Any]] = {
+    "algorithm.kl_penalty": _kl_penalty,
     "algorithm.reward_normalization": _normalization,
     "cluster.resources": _resources,
+    "echo_trap.rewind_changes": _rewind_changes,
     "hosted.extra_body": _extra_body,
     "hosted.price_per_million": _prices,
     "optimizer.lr_schedule": _schedule,

@@ -25,13 +25,13 @@ BASE = load_preset("bandit-starpo-pocket")
         ({"name": "Mine", "tags": ["a"]}, {"name": "Yours"}, True),
         ({"seed": 1}, {"seed": 2}, False),
         (
-            {"algorithm.kl_coef": 0.0, "algorithm.kl_estimator": "k1"},
-            {"algorithm.kl_coef": 0.0, "algorithm.kl_estimator": "k3"},
+            {"algorithm.kl_coef": 0.0, "algorithm.kl_penalty": "reward_k1"},
+            {"algorithm.kl_coef": 0.0, "algorithm.kl_penalty": "reward_k3"},
             True,
         ),
         (
-            {"algorithm.kl_coef": 0.1, "algorithm.kl_estimator": "k1"},
-            {"algorithm.kl_coef": 0.1, "algorithm.kl_estimator": "k3"},
+            {"algorithm.kl_coef": 0.1, "algorithm.kl_penalty": "reward_k1"},
+            {"algorithm.kl_coef": 0.1, "algorithm.kl_penalty": "reward_k3"},
             False,
         ),
     ],

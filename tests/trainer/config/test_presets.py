@@ -85,7 +85,7 @@ def test_paper_presets_match_the_settings_table_of_the_paper(environment, varian
     assert algorithm.aggregation == "seq-mean-token-mean"
     if variant == "starpo":
         assert (algorithm.group_filter, algorithm.clip_low, algorithm.clip_high) == ("none", 0.2, 0.2)
-        assert (algorithm.kl_coef, algorithm.kl_placement, algorithm.kl_estimator) == (0.001, "reward", "k1")
+        assert (algorithm.kl_coef, algorithm.kl_penalty) == (0.001, "reward_k1")
     else:
         assert (algorithm.group_filter, algorithm.group_filter_keep) == ("std", 0.25)
         assert (algorithm.clip_low, algorithm.clip_high, algorithm.kl_coef) == (0.2, 0.28, 0.0)

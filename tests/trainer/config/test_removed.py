@@ -46,6 +46,8 @@ def test_stored_prices_of_a_hosted_model_are_kept() -> None:
         ({"optimizer": {"lr_schedule": "cosine", "lr_min_ratio": 0.2}}, "cosine_to_fifth"),
         ({"optimizer": {"lr_schedule": "cosine", "lr_min_ratio": 0.0}}, "cosine"),
         ({"optimizer": {"lr_schedule": "constant", "lr_min_ratio": 0.2}}, "constant"),
+        ({"algorithm": {"kl_penalty": "reward_k1", "kl_placement": "loss", "kl_estimator": "k3"}}, "loss_k3"),
+        ({"algorithm": {"kl_penalty": "reward_k1", "kl_placement": "loss"}}, "loss_k1"),
         ({"algorithm": {"reward_normalization": "mean_std", "reward_grouping": "environment"}}, "environment_mean_std"),
         ({"algorithm": {"reward_normalization": "mean", "reward_grouping": "state"}}, "mean"),
         ({"algorithm": {"reward_normalization": "identity", "reward_grouping": "batch"}}, "identity"),
@@ -55,6 +57,12 @@ def test_a_stored_setting_takes_over_the_value_of_a_removed_one(stored: dict[str
     ((section, settings),) = stored.items()
     kept = next(name for name in settings if f"{section}.{name}" not in REMOVED)
     assert getattr(getattr(stored_config(stored), section), kept) == value
+
+
+def test_stored_changes_at_a_rewind_lose_removed_settings() -> None:
+    changes = {"algorithm.value_clip": "0.2", "algorithm.entropy_coef": "0.01"}
+    stored = stored_config({"echo_trap": {"action": "rewind", "rewind_changes": changes}})
+    assert stored.echo_trap.rewind_changes == {"algorithm.entropy_coef": "0.01"}
 
 
 def test_a_stored_prefill_is_kept() -> None:

@@ -15,7 +15,7 @@ from trainer.learner.learner import Learner
 from trainer.policy.load import load
 
 SECTIONS = {
-    "grpo": {"algorithm": {"estimator": "grpo", "kl_coef": 0.01, "kl_placement": "loss"}},
+    "grpo": {"algorithm": {"estimator": "grpo", "kl_coef": 0.01, "kl_penalty": "loss_k1"}},
     "gae": {"algorithm": {"estimator": "gae"}},
     "half": {"algorithm": {"estimator": "gae"}, "policy": {"dtype": "bfloat16"}},
     "adapters": {"algorithm": {"estimator": "gae"}, "lora": {"rank": 4, "alpha": 4}},

@@ -48,7 +48,7 @@ SETTINGS = {
     "algorithm": {
         "estimator": "gae",
         "kl_coef": 0.5,
-        "kl_placement": "loss",
+        "kl_penalty": "loss_k1",
         "entropy_coef": 0.1,
         "updates_per_rollout": 2,
     },
@@ -104,5 +104,5 @@ def test_the_terms_add_up_to_the_gradient_of_the_update(pocket_folder) -> None:
 
 
 def test_without_a_kl_loss_there_is_no_kl_term(pocket_folder) -> None:
-    _, values = updated(pocket_folder, 1, algorithm={"kl_placement": "reward"})
+    _, values = updated(pocket_folder, 1, algorithm={"kl_penalty": "reward_k1"})
     assert of_terms(values[0]) == {"gradient/task", "gradient/entropy", "gradient/cosine_task_entropy"}

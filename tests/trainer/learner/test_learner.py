@@ -150,7 +150,7 @@ def away_from_reference(folder, **algorithm):
 
 
 def test_a_kl_loss_pulls_the_policy_to_the_reference(pocket_folder):
-    learner, batch, initial = away_from_reference(pocket_folder, kl_coef=1.0, kl_placement="loss", kl_estimator="k3")
+    learner, batch, initial = away_from_reference(pocket_folder, kl_coef=1.0, kl_penalty="loss_k3")
     distances = []
     for iteration in range(4):
         batch.sampler_logprobs = learner.score(batch).logprobs
@@ -161,7 +161,7 @@ def test_a_kl_loss_pulls_the_policy_to_the_reference(pocket_folder):
 
 
 def test_a_kl_penalty_discourages_tokens_unlikely_under_the_reference(pocket_folder):
-    learner, batch, initial = away_from_reference(pocket_folder, kl_coef=1.0, kl_placement="reward", kl_estimator="k1")
+    learner, batch, initial = away_from_reference(pocket_folder, kl_coef=1.0, kl_penalty="reward_k1")
     away = (batch.sampler_logprobs - initial).sum(1)
     learner.update(batch, 1)
     change = (learner.score(batch).logprobs - batch.sampler_logprobs).sum(1) / batch.mask.sum(1)

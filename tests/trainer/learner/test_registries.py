@@ -11,7 +11,7 @@ from trainer.algorithms import advantages, thought_rewards
 from trainer.algorithms.aggregations import AGGREGATIONS, token_mean
 from trainer.algorithms.estimators import ESTIMATORS, AdvantageEstimate, Estimator
 from trainer.algorithms.group_filter import FILTERS, GroupFilter
-from trainer.algorithms.kl_estimators import KL_ESTIMATORS
+from trainer.algorithms.kl_estimators import KL_ESTIMATORS, KL_PENALTIES
 from trainer.config.run import AlgorithmConfig
 from trainer.learner.batch_selection import select_batch
 from trainer.rollout.trajectory import collate
@@ -20,7 +20,7 @@ SETTINGS = {
     "estimator": ESTIMATORS,
     "group_filter": FILTERS,
     "aggregation": AGGREGATIONS,
-    "kl_estimator": KL_ESTIMATORS,
+    "kl_penalty": KL_PENALTIES,
 }
 
 
@@ -96,7 +96,7 @@ def test_a_new_aggregation_is_used_by_the_update(pocket_folder, monkeypatch):
 
 def test_a_new_kl_estimator_is_used_by_the_update(pocket_folder, monkeypatch):
     monkeypatch.setitem(KL_ESTIMATORS, "toy", lambda log_ratio: 0 * log_ratio + 1)
-    changes = {"kl_coef": 1.0, "kl_placement": "reward", "kl_estimator": "toy", "estimator": "rloo"}
+    changes = {"kl_coef": 1.0, "kl_penalty": "reward_toy", "estimator": "rloo"}
     learner = with_algorithm(pocket_folder, **changes)
     learner.scorer.algorithm = learner.config.algorithm
     learner.scorer.reference = learner.policy

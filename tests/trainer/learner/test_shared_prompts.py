@@ -115,7 +115,7 @@ def test_the_reference_and_gradient_diagnostics_share_prefixes_too(pocket_folder
             learner = learner_for(
                 pocket_folder,
                 reference=load(pocket_folder, PolicyConfig()),
-                algorithm={"kl_coef": 0.1, "kl_placement": "loss"},
+                algorithm={"kl_coef": 0.1, "kl_penalty": "loss_k1"},
                 optimizer={"mini_batch_trajectories": 9},
                 diagnostics={"gradient_terms_every": 1},
             )

@@ -40,7 +40,7 @@ STARPO_S = {
         "clip_high": 0.28,
         "updates_per_rollout": 2,
         "kl_coef": 0.01,
-        "kl_placement": "loss",
+        "kl_penalty": "loss_k1",
         "drop_zero_std": False,
     },
     "optimizer": {"mini_batch_trajectories": 2, "policy_lr": 1e-3},

@@ -31,7 +31,7 @@ SETTINGS = {
         "learning_rate": 3e-3,
         "mix": [{"name": "Bandit", "share": 0.5}],
     },
-    "algorithm": {"estimator": "grpo", "kl_coef": 0.01, "kl_placement": "loss"},
+    "algorithm": {"estimator": "grpo", "kl_coef": 0.01, "kl_penalty": "loss_k1"},
     "rewards": {"terms": {"thought_present": 0.5, "repeats": -0.3}},
     "evaluation": {"prompts": 2, "every": 2},
     "checkpoint": {"every": 1, "keep": 3},
