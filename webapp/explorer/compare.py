@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import Max
 
 from trainer.config.dotted import leaves
+from trainer.config.removed import without_removed
 from trainer.config.run import RunConfig
 from webapp.explorer.run_groups import group_key
 from webapp.runs import curves, summaries
@@ -163,7 +164,7 @@ def differences(runs: Sequence[Run]) -> list[DifferenceGroup]:
     if any(run.recorded is not None for run in runs):
         return _recorded_differences(runs)
     base = RunConfig()
-    forms_of = [fields.groups(run.config, base) for run in runs]
+    forms_of = [fields.groups(without_removed(run.config), base) for run in runs]
     result = []
     for same_group in zip(*forms_of, strict=True):
         different = [

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from trainer.config.removed import without_removed
 from webapp.runs import summaries
 from webapp.runs.models import Run
 
@@ -19,7 +20,7 @@ MAX_SUGGESTIONS = 4
 
 def group_key(run: Run) -> str:
     """Return a key that is equal for runs that differ only in their seed, whose curves are averaged."""
-    settings = {name: value for name, value in run.config.items() if name not in NOT_COMPARED}
+    settings = {name: value for name, value in without_removed(run.config).items() if name not in NOT_COMPARED}
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
 

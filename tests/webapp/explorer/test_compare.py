@@ -15,6 +15,7 @@ from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, play, who
 from trainer.config.run import RunConfig
 from webapp.explorer.compare import MAX_RUNS
+from webapp.explorer.run_groups import group_key
 from webapp.ingest.tailer import JournalTailer
 from webapp.runs.models import Run
 
@@ -42,6 +43,21 @@ def test_the_page_shows_differing_settings_with_their_help(people: People, run: 
     assert "Policy learning rate" in page
     assert "0.0005" in page
     assert page.count('class="group"') == 1, "groups in which nothing differs are left out"
+
+
+def test_runs_of_an_earlier_version_are_compared_by_what_their_settings_mean(
+    people: People, run: Run, who: Visitors
+) -> None:
+    other = another(people, run)
+    other.config["algorithm"] |= {"value_clip": 0.5, "kl_placement": "loss", "kl_estimator": "k3"}
+    other.save(update_fields=["config"])
+    page = html.unescape(who.viewer.get(f"/compare?runs={run.slug},{other.slug}").content.decode())
+    assert "KL placement and estimator" in page
+    assert "loss_k3" in page
+    assert "value_clip" not in page
+    assert group_key(run) != group_key(other)
+    del other.config["algorithm"]["kl_placement"], other.config["algorithm"]["kl_estimator"]
+    assert group_key(run) == group_key(other)
 
 
 def test_further_environments_that_differ_are_shown_one_per_line(people: People, run: Run, who: Visitors) -> None:
