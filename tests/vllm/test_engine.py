@@ -96,11 +96,10 @@ def test_a_row_continues_while_another_is_sampled(sampler, openings):
     assert order.count(1) == 1
 
 
-def test_top_p_and_temperature_are_applied(sampler, policy, openings):
-    """With a top-p of almost 0 the greedy token is the only one, whatever the temperature."""
+def test_the_temperature_is_applied(sampler, policy, openings):
     greedy = sample(sampler, openings[:4], GREEDY)
-    narrow = sample(sampler, openings[:4], SamplingParams(temperature=2.0, top_p=1e-6, max_tokens=GREEDY.max_tokens))
-    assert [response.ids for response in narrow] == [response.ids for response in greedy]
+    cold = sample(sampler, openings[:4], SamplingParams(temperature=0.01, max_tokens=GREEDY.max_tokens))
+    assert [response.ids for response in cold] == [response.ids for response in greedy]
     hot = sample(sampler, openings[:4], SamplingParams(temperature=2.0, max_tokens=GREEDY.max_tokens))
     assert [response.ids for response in hot] != [response.ids for response in greedy]
 

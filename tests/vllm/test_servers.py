@@ -118,13 +118,6 @@ def test_an_unavailable_server_is_named_with_advice(policy, chat, tmp_path, monk
         ServerSampler(config, policy, chat.eos_id, tmp_path)
 
 
-def test_a_server_with_another_logprobs_mode_is_refused(servers, policy, chat, tmp_path):
-    config = settings(servers)
-    filtered = config.model_copy(update={"rollout": config.rollout.model_copy(update={"top_p": 0.9})})
-    with pytest.raises(ServerError, match="start it with --raw-logprobs"):
-        ServerSampler(filtered, policy, chat.eos_id, tmp_path)
-
-
 def test_servers_end_responses_after_a_text(sampler, policy, chat, openings):
     whole = sample(TransformersSampler(policy.model, chat.eos_id), openings[:8], GREEDY)
     text = chat.decode(whole[0].ids)

@@ -15,6 +15,8 @@ WEIGHTS_VARIABLE = "ECHOSCOPE_ENGINE_WEIGHTS"
 """Environment variable with the folder for weights between learner and servers; the default is the run's folder."""
 MAX_ROWS = 256
 """Sequences that a vLLM engine or server generates at once; the others queue."""
+LOGPROBS_MODE = "processed_logprobs"
+"""Mode in which vLLM reports log-probabilities: under the tempered distribution."""
 EAGER_VARIABLE = "ECHOSCOPE_ENGINE_EAGER"
 """Environment variable that, if it is 1, switches off compilation and CUDA graphs on a GPU."""
 CPU_CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"

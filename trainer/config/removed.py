@@ -42,8 +42,8 @@ REMOVED: Mapping[str, str] = {
     "environment.start_timeout": _limit(timeouts.ENVIRONMENT_START),
     "engine.server_timeout": _limit(timeouts.ENGINE_SERVER),
     **dict.fromkeys(
-        ("rollout.top_k", "rollout.min_p"),
-        "rollout.top_p excludes unlikely tokens; a hosted model may get further filters in hosted.extra_body",
+        ("rollout.top_k", "rollout.top_p", "rollout.min_p"),
+        "rollouts exclude no token, which would bias the importance ratio; hosted.extra_body sets filters of a model",
     ),
     "rollout.stop_at_answer": "responses end after </answer>, except with rollout.format_line=placeholders",
     "rollout.template_date": "chat templates always write 26 July 2024",

@@ -52,7 +52,7 @@ class RolloutConfig(Section):
         NoEffect(
             (TRAINS_NOT,),
             ONLY_TRAINING,
-            ("groups", "group_size", "temperature", "top_p", "max_staleness"),
+            ("groups", "group_size", "temperature", "max_staleness"),
         ),
     )
 
@@ -86,9 +86,6 @@ class RolloutConfig(Section):
         96, "Maximum length of a response; longer ones are cut.", unit="tokens", gt=0, le=16_384
     )
     temperature: float = setting(1.0, "Sampling temperature.", source="RAGEN code: 1.0", gt=0, le=10)
-    top_p: float = setting(
-        1.0, "Nucleus sampling: probability mass to sample from; below 1 biases the importance ratio.", gt=0, le=1
-    )
     think: bool = setting(True, "Prompt for a thought before the answer.", source="paper: on")
     format_line: Literal["auto", "placeholders", "words", "example", "paper"] = setting(
         "auto",
@@ -200,11 +197,6 @@ class RolloutConfig(Section):
     def stops_at_answer(self) -> bool:
         """True if a response ends after its answer, of which a model that copies placeholders writes more than one."""
         return self.format_line not in ("auto", "placeholders")
-
-    @property
-    def biased(self) -> bool:
-        """True if tokens are excluded from sampling, which biases the importance ratio."""
-        return self.top_p < 1
 
 
 _SWITCHES = {"true": True, "on": True, "false": False, "off": False, "": False}

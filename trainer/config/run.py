@@ -324,11 +324,6 @@ class RunConfig(Section):
                 "vLLM samples at temperatures up to 2: lower rollout.temperature and evaluation.temperature, or set "
                 "engine.name to 'transformers'"
             )
-        if self.engine.foreign and self.rollout.biased and self.rollout.temperature != 1:
-            raise ValueError(
-                "vLLM reports no log-probabilities with the temperature but without the token filter applied: with "
-                "rollout.top_p below 1, rollout.temperature must be 1 or engine.name 'transformers'"
-            )
 
     def _check_actors(self) -> None:
         """Check that the engine can sample in rollout actors."""

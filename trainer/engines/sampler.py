@@ -16,12 +16,10 @@ from trainer.engines.stop_text import StopText
 class SamplingParams:
     """Sampling settings. `temperature` 0 is greedy decoding.
 
-    `top_p` 1 excludes no token. `stop` ends responses after a text; an engine that ignores it samples on to the end
-    token.
+    `stop` ends responses after a text; an engine that ignores it samples on to the end token.
     """
 
     temperature: float = 1.0
-    top_p: float = 1.0
     max_tokens: int = 96
     stop: StopText | None = None
 
@@ -42,7 +40,7 @@ class SampledResponse:
 
     Attributes:
         ids: (n,) sampled token ids, including the end token if it was sampled.
-        logprobs: (n,) log-probabilities under the tempered, otherwise unfiltered distribution, nats; NaN if the engine
+        logprobs: (n,) log-probabilities under the tempered distribution, nats; NaN if the engine
             does not report them.
         entropies: (n,) entropies of that distribution, nats; NaN if the engine does not report them.
         ended: whether the last token is an end token (otherwise the response was cut).

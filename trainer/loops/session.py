@@ -158,7 +158,7 @@ class RunSession:
         return newest
 
     def started(self, device: str, parameters: int, evaluated_suites: list[str] | None = None) -> None:
-        """Write the opening event of the attempt, and a warning if the importance ratio is biased.
+        """Write the opening event of the attempt.
 
         Args:
             device: description of the sampling device.
@@ -175,11 +175,6 @@ class RunSession:
                 evaluated_suites=evaluated_suites or [],
             )
         )
-        if self.config.rollout.biased:
-            self.warn(
-                "The importance ratio is biased by rollout.top_p: it excludes tokens that the update assumes "
-                "reachable. At 1 no token is excluded."
-            )
 
     def warn(self, message: str, once: str = "") -> None:
         """Write a warning to the journal; warnings with the same `once` key are written only the first time."""

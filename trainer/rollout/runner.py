@@ -148,11 +148,10 @@ class RolloutRunner:
         return rows.trajectories
 
     def _sampling_params(self, request: RolloutRequest) -> SamplingParams:
-        """Return sampling parameters; top-p applies only to training rollouts."""
-        rollout, train = self.config.rollout, request.split == "train"
+        """Return the sampling parameters of a request."""
+        rollout = self.config.rollout
         return SamplingParams(
             temperature=request.temperature,
-            top_p=rollout.top_p if train else 1.0,
             max_tokens=rollout.max_response_tokens,
             stop=self._stop if rollout.stops_at_answer else None,
         )

@@ -19,7 +19,7 @@ from trainer.engines.sampler_factory import ENGINES, make_sampler
 from trainer.engines.transformers.transformers_sampler import TransformersSampler
 from trainer.engines.vllm import serve
 from trainer.engines.vllm.vllm_client import ServerError, VllmServer
-from trainer.engines.vllm.vllm_engine import logprobs_mode, lora_rank
+from trainer.engines.vllm.vllm_engine import lora_rank
 from trainer.policy.load import ModelError
 
 
@@ -48,15 +48,6 @@ def test_invalid_engine_settings_are_refused_with_a_replacement(values, problem)
 
 def test_urls_may_have_the_api_path_and_may_be_a_single_string():
     assert engine(name="server", urls="http://gpu1:8000/v1/").urls == ["http://gpu1:8000"]
-
-
-def test_vllm_settings_with_other_log_probabilities_are_refused():
-    assert logprobs_mode(RunConfig.model_validate({"rollout": {"temperature": 0.7}}).rollout) == "processed_logprobs"
-    assert logprobs_mode(RunConfig.model_validate({"rollout": {"top_p": 0.9}}).rollout) == "raw_logprobs"
-    both = {"rollout": {"top_p": 0.9, "temperature": 0.7}}
-    RunConfig.model_validate(both)
-    with pytest.raises(ValidationError, match=r"rollout\.top_p below 1, rollout\.temperature must be 1"):
-        RunConfig.model_validate(both | {"engine": {"name": "vllm"}})
 
 
 def test_vllm_refuses_temperatures_above_two():
@@ -127,7 +118,6 @@ def test_the_server_command_has_the_extension_and_extra_options(monkeypatch):
         "some/model",
         "--port",
         "8123",
-        "--raw-logprobs",
         "--cpu",
         "--vllm-args",
         "--max-model-len 512",
@@ -136,7 +126,7 @@ def test_the_server_command_has_the_extension_and_extra_options(monkeypatch):
     text = " ".join(words)
     for part in ("--model some/model", "--host 127.0.0.1", "--port 8123", serve.EXTENSION, "--enforce-eager"):
         assert part in text
-    assert "--logprobs-mode raw_logprobs" in text
+    assert "--logprobs-mode processed_logprobs" in text
     assert text.endswith("--max-model-len 512")
     assert environment["VLLM_SERVER_DEV_MODE"] == "1"
 
@@ -146,6 +136,7 @@ class FakeServer:
 
     def __init__(self):
         self.version, self.faults, self.requests, self.loaded = "", [], [], []
+        self.mode = "processed_logprobs"
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -161,7 +152,7 @@ class FakeServer:
                     outer.version = body["kwargs"]["version"]
                     outer.loaded.append(outer.version)
                 if self.path != "/v1/completions":
-                    held = {"version": outer.version, "logprobs_mode": "processed_logprobs"}
+                    held = {"version": outer.version, "logprobs_mode": outer.mode}
                     return self.reply({"results": [held]})
                 outer.requests.append(body)
                 match outer.faults.pop(0) if outer.faults else "":
@@ -199,7 +190,7 @@ def fake_server():
 def server(fake_server, monkeypatch):
     monkeypatch.setattr("trainer.engines.vllm.vllm_client._RETRY_SECONDS", 0.01)
     made = VllmServer(fake_server.url, timeout=20)
-    made.connect(128, "processed_logprobs")
+    made.connect(128)
     made.load_weights("/shared/1", "run-1")
     yield made
     made.close()
@@ -236,6 +227,12 @@ def test_silently_lost_weights_are_detected(server, fake_server):
         server.check()
 
 
+def test_a_server_with_other_log_probabilities_is_refused(server, fake_server):
+    fake_server.mode = "raw_logprobs"
+    with pytest.raises(ServerError, match="leave --logprobs-mode out of --vllm-args"):
+        server.connect(128)
+
+
 def test_a_server_with_a_shorter_context_is_refused(server):
     with pytest.raises(ServerError, match="start it with --vllm-args '--max-model-len 4096'"):
-        server.connect(4096, "processed_logprobs")
+        server.connect(4096)

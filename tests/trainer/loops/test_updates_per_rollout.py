@@ -13,7 +13,7 @@ from tests.trainer.loops.test_train import events, run
 from tests.trainer.random_batches import dialogues
 from trainer.algorithms.losses import truncated_weights
 from trainer.config.run import RunConfig
-from trainer.journal.events import Metrics, Notice
+from trainer.journal.events import Metrics
 from trainer.metrics.registry import get_spec
 
 REWARDS = [1, 0, 0.5, 0, 2, 1]
@@ -141,12 +141,3 @@ def test_undersampled_tokens_are_upweighted_up_to_the_cap(pocket_folder, cap, fa
 
 def test_correction_is_off_by_default():
     assert RunConfig().algorithm.tis_cap is None
-
-
-def test_a_notice_appears_only_for_biased_sampling(pocket_folder, tmp_path):
-    for name, rollout in {"biased": {"top_p": 0.9}, "whole": {}}.items():
-        run(tiny.config(pocket_folder, iterations=1, rollout=rollout), tmp_path / name)
-    (notice,) = [e for e in events(tmp_path / "biased", Notice) if "importance ratio" in e.message]
-    assert notice.level == "warning"
-    assert "rollout.top_p" in notice.message
-    assert not any("importance ratio" in e.message for e in events(tmp_path / "whole", Notice))

@@ -29,7 +29,7 @@ LAUNCHED: list[dict[str, Any]] = [
             "name": "Mine",
             "tags": ["a", "b"],
             "rollout.temperature": 0.7,
-            "rollout.top_p": 0.9,
+            "rollout.context_turns": 2,
             "algorithm.group_filter": "none",
             "algorithm.kl_coef": 0.001,
             "lora.rank": 8,

@@ -1,4 +1,4 @@
-"""Token sampling from logits: temperature and top-p, as pure functions of uniform numbers."""
+"""Token sampling from logits: a pure function of uniform numbers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ def sample_tokens(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tu
     Args:
         logits: (n, vocabulary), fp32.
         uniform: (n,) in [0, 1), one per row; unused at temperature 0.
-        params: temperature and top-p.
+        params: the temperature.
     Returns:
-        (n,) token ids; (n,) their log-probabilities and (n,) the entropies of the tempered, otherwise unfiltered
-        distribution, nats.
+        (n,) token ids; (n,) their log-probabilities and (n,) the entropies of the tempered distribution, nats.
     """
     whole = torch.log_softmax(logits / params.temperature if params.temperature > 0 else logits, dim=-1)
     probabilities = whole.exp()
@@ -25,18 +24,9 @@ def sample_tokens(logits: Tensor, uniform: Tensor, params: SamplingParams) -> tu
     if params.temperature == 0:
         tokens = logits.argmax(-1)
     else:
-        cumulative = apply_top_p(probabilities, params.top_p).cumsum(-1)
+        cumulative = probabilities.cumsum(-1)
         mass = cumulative[:, -1:]
-        # Rounding must not lift the target to the whole mass: beyond it are only filtered-out tokens.
+        # Rounding must not lift the target to the whole mass: beyond it are only tokens of probability 0.
         target = torch.minimum(uniform[:, None] * mass, torch.nextafter(mass, torch.zeros_like(mass)))
         tokens = torch.searchsorted(cumulative, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
     return tokens, whole.gather(-1, tokens[:, None])[:, 0], entropies
-
-
-def apply_top_p(probabilities: Tensor, top_p: float) -> Tensor:
-    """Set (n, vocabulary) probabilities of tokens outside top-p to zero (not renormalised)."""
-    if top_p < 1:
-        ordered, index = probabilities.sort(dim=-1, descending=True)
-        outside = ordered.cumsum(-1) - ordered >= top_p * ordered.sum(-1, keepdim=True)
-        probabilities = probabilities.masked_fill(outside.scatter(-1, index, outside), 0)
-    return probabilities

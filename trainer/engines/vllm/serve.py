@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from trainer.config.engine import LOGPROBS_MODE
 from trainer.config.run import POCKET
 from trainer.engines.vllm.weight_files import EXTENSION
 
@@ -27,7 +28,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=int, default=8000, help="default: 8000")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="as policy.dtype")
-    parser.add_argument("--raw-logprobs", action="store_true", help="for rollouts with top_p below 1")
     parser.add_argument("--cpu", action="store_true", help="run without a GPU and without compilation")
     parser.add_argument("--vllm-args", default="", help='further options of vLLM, as in "--max-model-len 4096"')
 
@@ -56,7 +56,7 @@ def command(options: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
         "--generation-config",
         "vllm",
     ]
-    words += ["--logprobs-mode", "raw_logprobs" if options.raw_logprobs else "processed_logprobs"]
+    words += ["--logprobs-mode", LOGPROBS_MODE]
     words += ["--enable-prefix-caching", "--worker-extension-cls", EXTENSION]
     root = str(Path(__file__).resolve().parents[2])
     environment = {

@@ -14,7 +14,6 @@ from trainer.config.engine import MAX_ROWS
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import DIVERGED_MESSAGE, DivergedError, SampledResponse, SamplingParams, TokenListener
 from trainer.engines.vllm.vllm_client import VllmServer
-from trainer.engines.vllm.vllm_engine import logprobs_mode
 from trainer.engines.vllm.weight_push import WeightPush
 from trainer.policy import lora_adapters
 from trainer.policy.load import Policy
@@ -35,7 +34,7 @@ class ServerSampler:
             VllmServer(url, timeouts.ENGINE_SERVER.seconds, lambda: self.closed) for url in config.engine.urls
         ]
         for server in self.servers:
-            server.connect(policy.context, logprobs_mode(config.rollout))
+            server.connect(policy.context)
         self._weights = WeightPush(folder, self.servers)
         self._stale = True
         self.version = 0
@@ -125,7 +124,7 @@ class ServerSession:
             "prompt": list(self.tokens[row]),
             "max_tokens": params.max_tokens,
             "temperature": params.temperature,
-            "top_p": params.top_p,
+            "top_p": 1.0,
             "seed": derive(self.seeds[row], self.turn[row]),
             "logprobs": 0,
             "return_token_ids": True,

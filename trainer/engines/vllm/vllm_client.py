@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from trainer import timeouts
+from trainer.config.engine import LOGPROBS_MODE
 from trainer.policy.load import ModelError
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class VllmServer:
         self._lock = threading.Lock()
         self._ready = threading.Event()
 
-    def connect(self, context: int, logprobs_mode: str) -> None:
+    def connect(self, context: int) -> None:
         """Wait until the server is available, read its model's name and check its settings.
 
         Raises:
@@ -62,12 +63,9 @@ class VllmServer:
                 f"engine.urls: {self.url} holds dialogues of {model['max_model_len']} tokens, the policy {context}: "
                 f"start it with --vllm-args '--max-model-len {context}'"
             )
-        if (mode := self._weights_info()["logprobs_mode"]) != logprobs_mode:
-            option = "with" if logprobs_mode == "raw_logprobs" else "without"
-            reported = mode if mode in ("raw_logprobs", "processed_logprobs") else "something else"
+        if self._weights_info()["logprobs_mode"] != LOGPROBS_MODE:
             raise ServerError(
-                f"engine.urls: {self.url} reports {reported}, but rollout.top_p requires {logprobs_mode}: "
-                f"start it {option} --raw-logprobs"
+                f"engine.urls: {self.url} does not report {LOGPROBS_MODE}: leave --logprobs-mode out of --vllm-args"
             )
 
     def load_weights(self, folder: str, version: str) -> None:

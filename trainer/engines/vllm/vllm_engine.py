@@ -15,13 +15,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
-from trainer.config.engine import MAX_ROWS
-from trainer.config.run import RolloutConfig, RunConfig
+from trainer.config.engine import LOGPROBS_MODE, MAX_ROWS
+from trainer.config.run import RunConfig
 from trainer.engines.vllm.weight_files import EXTENSION, write_weights
 from trainer.policy import lora_adapters
 from trainer.policy.load import ModelError, Policy, get_revision
@@ -85,7 +85,7 @@ class VllmEngine:
             "max_model_len": self.policy.context,
             "max_num_seqs": MAX_ROWS,
             "enable_prefix_caching": True,
-            "logprobs_mode": logprobs_mode(self.config.rollout),
+            "logprobs_mode": LOGPROBS_MODE,
             "enforce_eager": engine.eager or not self.on_gpu,
             "disable_log_stats": True,
             "seed": 0,
@@ -180,15 +180,6 @@ class VllmEngine:
         self.core.engine_core.shutdown()
         del self.core
         self.folder.cleanup()
-
-
-def logprobs_mode(rollout: RolloutConfig) -> Literal["raw_logprobs", "processed_logprobs"]:
-    """Return the mode in which vLLM reports the tempered, otherwise unfiltered distribution.
-
-    vLLM has two modes: before temperature and top-p, and after both. Without top-p, the second is correct at any
-    temperature; with it, the first is correct at temperature 1 (RunConfig then allows no other).
-    """
-    return "raw_logprobs" if rollout.biased else "processed_logprobs"
 
 
 def lora_rank(rank: int) -> int:

@@ -101,7 +101,6 @@ class VllmSession:
         params = self.params
         return self.engine.vllm.SamplingParams(
             temperature=params.temperature,
-            top_p=params.top_p,
             seed=derive(self.seeds[row], self.turn[row]),
             max_tokens=params.max_tokens,
             logprobs=0,

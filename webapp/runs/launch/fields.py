@@ -60,7 +60,6 @@ LABELS = {
     "normalize_by_std": "normalise by std",
     "policy_lr": "policy learning rate",
     "tis_cap": "importance weight limit",
-    "top_p": "top-p",
     "turn_gamma": "γ from turn to turn",
     "updates_per_rollout": "updates per rollout",
     "value_coef": "weight of the critic's loss",

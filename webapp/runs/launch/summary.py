@@ -33,10 +33,6 @@ def _warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
         messages.append("policy.device is cuda, but no running worker has a GPU: the run would fail.")
     if config.kind != "train":
         return messages
-    if rollout.biased:
-        messages.append(
-            "rollout.top_p excludes tokens that the update assumes reachable: the importance ratio is biased."
-        )
     if rollout.temperature < 1:
         messages.append(
             f"Rollouts sample at temperature {rollout.temperature:g}: attempts of a group become similar, and "

@@ -423,7 +423,6 @@ def test_the_queue_requires_the_minimum_memory_per_gpu() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rollout": {"top_p": 0.9}}, "“Top-p” excludes tokens"),
         ({"rollout": {"temperature": 0.5}}, "sample at temperature 0.5"),
         ({"rollout": {"max_actions": 90}}, "allow only 25"),
         ({"evaluation": {"prompts": 0}}, "no evaluation"),
