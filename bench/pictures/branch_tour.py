@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from bench.pictures.screenshots import Screenshot, Trajectory, fatal_position
@@ -17,14 +19,17 @@ from bench.soak.instance import Instance
 NAME, PICTURE = "branching", "branches"
 PRESET = "sokoban-starpo_s-pocket"
 TITLE = "Sokoban, StarPO-S, pocket policy"
-OVERRIDES = {"iterations": 4, "evaluation.every": 4}
+OVERRIDES = {"iterations": 8, "evaluation.every": 8}
 VALUE_SAMPLES, THOUGHT_SAMPLES, BRANCHES = 16, 8, 16
 TIMEOUT = 600.0
+CANDIDATES = 16
+CLEAR_FALL = 0.4
+"""Loss of a turn, as a share solved, that ends the search for an attempt."""
 POSITIONS = frozenset({"own_position", "box_position", "target_position"})
 PANEL = Screenshot(
     PICTURE,
     lambda run, lost, learned: f"/t/{lost['slug']}{fatal_position(lost)}",
-    part="#branches",
+    part=".question:has(.value-curve)",
     height=1000,
     wait=".value-curve",
 )
@@ -53,17 +58,23 @@ def find_stories(lost: Iterable[Trajectory], turns: Callable[[str], Sequence[Any
 
 
 def choose_story(stories: Iterable[Story], ask_value: Callable[[str], Mapping[str, Any]]) -> Story:
-    """Return the first attempt that a turn decided, by the value of its turns.
+    """Return the attempt that a turn decided most clearly, by the value of its turns, among the first CANDIDATES.
 
     Args:
         ask_value: asks for the value of an attempt's turns.
     Raises:
         LookupError: there is none.
     """
-    for story in stories:
-        if ask_value(story.lost["slug"])["result"]["decisive"] is not None:
-            return story
-    raise LookupError("no lost attempt of this run fits; train for more iterations")
+    falls: list[tuple[float, Story]] = []
+    for story in islice(stories, CANDIDATES):
+        result = ask_value(story.lost["slug"])["result"]
+        if result["decisive"] is not None:
+            falls.append((result["turns"][result["decisive"]]["fall"], story))
+            if falls[-1][0] >= CLEAR_FALL:
+                break
+    if not falls:
+        raise LookupError("no lost attempt of this run fits; train for more iterations")
+    return max(falls, key=itemgetter(0))[1]
 
 
 def _is_misplaced(claim: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@
     python -m bench.pictures --only trap trap-curves        # trains bandit-starpo-trap, or shows the run of --trap
     python -m bench.pictures --only echo-trap               # the recorded Echo Trap as an animation
     python -m bench.pictures --only tour --journal DIR      # the first five minutes, in two
-    python -m bench.pictures --only branching branches      # trains four iterations, and asks about a lost attempt
+    python -m bench.pictures --only branching branches      # trains eight iterations, asks about a lost attempt
 
 It starts its own instance of the product, trains the pocket policy on two cores (a quarter of an hour, same settings
 and seed), and takes each picture in light and dark at twice the pixels of the window. The live page shows the run's

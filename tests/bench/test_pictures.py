@@ -53,7 +53,7 @@ def test_the_questions_are_about_an_attempt_that_misread_something_before_it_was
     }
     stories = list(branch_tour.find_stories([early, right, misread], turns.__getitem__))
     assert [(story.lost, story.misread) for story in stories] == [(misread, 2)]
-    decisive = {"result": {"decisive": 1}}
+    decisive = {"result": {"decisive": 1, "turns": [{"fall": 0.0}, {"fall": 0.5}]}}
     assert branch_tour.choose_story(stories, {"c": decisive}.__getitem__) is stories[0]
     with pytest.raises(LookupError, match="train for more"):
         branch_tour.choose_story(stories, lambda slug: {"result": {"decisive": None}})

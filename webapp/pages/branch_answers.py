@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
@@ -195,10 +195,22 @@ def _beside(
         if other.pk == question.pk or other.turn != question.turn or slug is None:
             continue
         other.trajectory = trajectory
-        changed = next((CHANGED[name] for name in CHANGED if name in other.change), "")
-        label = f"{_weights(other, titles)}, {_temperature(other.temperature)}"
-        found.append(Beside(slug, f"{label}, {changed} changed" if changed else label))
+        if label := ", ".join(_differences(question, other, titles)):
+            found.append(Beside(slug, label))
     return found[:MAX_BESIDE]
+
+
+def _differences(question: BranchQuestion, other: BranchQuestion, titles: Mapping[int, str]) -> Iterator[str]:
+    """Yield what another question about the turn has that this one has not."""
+    if (other.weights_run_id, _checkpoint(other)) != (question.weights_run_id, _checkpoint(question)):
+        yield _weights(other, titles)
+    if other.temperature != question.temperature:
+        yield _temperature(other.temperature)
+    if other.luck != question.luck:
+        yield "new luck" if other.luck == "fresh" else "luck as recorded"
+    if other.change != question.change:
+        changed = next((CHANGED[name] for name in CHANGED if name in other.change), "")
+        yield f"{changed} changed" if changed else "without the change"
 
 
 def _baselines(answered: Iterable[BranchQuestion]) -> dict[tuple[Any, ...], Share]:
@@ -309,8 +321,12 @@ def _row(
     )
 
 
+def _checkpoint(question: BranchQuestion) -> int:
+    return wanted_weights(question) if question.used_checkpoint is None else question.used_checkpoint
+
+
 def _weights(question: BranchQuestion, titles: Mapping[int, str]) -> str:
-    checkpoint = wanted_weights(question) if question.used_checkpoint is None else question.used_checkpoint
+    checkpoint = _checkpoint(question)
     name = "the newest checkpoint" if checkpoint == NEWEST else weights_name(question.trajectory, checkpoint)
     if question.weights_run_id is None:
         return name if checkpoint == wanted_weights(question) else f"{name}, the nearest that is kept"
