@@ -4,7 +4,6 @@
  * the recorded one, and answers that arrive keep what is unfolded.
  */
 
-import { corrected } from "./corrections.js";
 import { html, setText } from "../ui/dom.js";
 import { onKey, takesText } from "../ui/shortcuts.js";
 
@@ -12,6 +11,11 @@ import { onKey, takesText } from "../ui/shortcuts.js";
 
 /** @type {import("../types.js").Trajectory} */
 const trajectory = JSON.parse(document.getElementById("trajectory")?.textContent ?? "null");
+/**
+ * Turn → its thought with false positions put right, and what to select in it, in UTF-16 units.
+ * @type {Record<string, {text: string, start: number, end: number}>}
+ */
+const corrections = JSON.parse(document.getElementById("corrections")?.textContent ?? "{}");
 let shownTurn = Number(document.querySelector(".turn.current")?.getAttribute("data-turn") ?? 0);
 let edited = false; // the text belongs to its turn: the form does not follow the player
 
@@ -62,9 +66,9 @@ function openForm() {
 
 /** Open the form with the thought of a turn, its false claims put right. @param {number} index */
 function correct(index) {
-  const turn = trajectory.turns.find((candidate) => candidate.turn === index);
-  if (!turn || !openForm()) return;
-  const { text, start, end } = corrected(turn.thought, turn.claims ?? []);
+  const correction = corrections[index];
+  if (!correction || !openForm()) return;
+  const { text, start, end } = correction;
   field("turn").value = String(index + 1);
   const kind = document.getElementById("ask-branch");
   if (kind instanceof HTMLInputElement) kind.checked = true;
@@ -78,10 +82,9 @@ function correct(index) {
 
 /** A button below each thought with a false claim. */
 function offerCorrections() {
-  for (const turn of trajectory.turns) {
-    if (!turn.claims?.some((claim) => !claim.true)) continue;
-    const thought = document.querySelector(`.turn[data-turn="${turn.turn}"] > .thought`);
-    const button = html("button", { class: "button small", type: "button", "data-correct": turn.turn }, [
+  for (const turn of Object.keys(corrections)) {
+    const thought = document.querySelector(`.turn[data-turn="${turn}"] > .thought`);
+    const button = html("button", { class: "button small", type: "button", "data-correct": turn }, [
       "Correct it and play on",
     ]);
     thought?.after(html("p", { class: "correct" }, [button]));

@@ -61,39 +61,3 @@ def test_the_facts_of_a_turn_count_its_true_claims() -> None:
 )
 def test_a_misplaced_thing_is_named_even_if_it_cannot_be_drawn(claims: list[dict[str, Any]], words: str) -> None:
     assert evaluate("board/belief_overlay.js", "beliefText(data)", claims) == words
-
-
-@pytest.mark.parametrize(
-    ("thought", "claims", "corrected", "selected"),
-    [
-        ("Box 2,3.", [claim(0, 7, False, cells=[[1, 2]], actual_cells=[[2, 4]])], "Box 3,5.", "Box 3,5"),
-        (
-            "😀 Box at row 2, column 3.",
-            [claim(2, 24, False, cells=[[1, 2]], actual_cells=[[9, 9]])],
-            "😀 Box at row 10, column 10.",
-            "Box at row 10, column 10",
-        ),
-        (
-            "column 3, row 3",
-            [claim(0, 15, False, cells=[[2, 2]], actual_cells=[[1, 4]])],
-            "column 3, row 3",
-            "column 3, row 3",
-        ),
-        ("Box 3,2.", [claim(0, 7, False, cells=[[1, 2]], actual_cells=[[2, 4]])], "Box 3,2.", "Box 3,2"),
-        (
-            "I am here. Box 2,3.",
-            [claim(0, 9, False), claim(11, 18, False, cells=[[1, 2]], actual_cells=[[0, 0]])],
-            "I am here. Box 1,1.",
-            "I am here",
-        ),
-        ("Box 2,3.", [claim(0, 7)], "Box 2,3.", ""),
-    ],
-)
-def test_false_positions_are_corrected_and_the_rest_is_selected(
-    thought: str, claims: list[dict[str, Any]], corrected: str, selected: str
-) -> None:
-    expression = "[data].map(({ thought, claims }) => corrected(thought, claims))[0]"
-    answer = evaluate("player/corrections.js", expression, {"thought": thought, "claims": claims})
-    assert answer["text"] == corrected
-    units = corrected.encode("utf-16-le")
-    assert units[2 * answer["start"] : 2 * answer["end"]].decode("utf-16-le") == selected

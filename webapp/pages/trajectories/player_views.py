@@ -19,6 +19,7 @@ from webapp.explorer.related import same_prompt
 from webapp.pages.branch_panel import branch_panel
 from webapp.pages.link_previews import trajectory_preview
 from webapp.pages.trajectories.policy_input import has_template, policy_input
+from webapp.pages.trajectories.thought_corrections import offered_texts
 from webapp.pages.trajectory_page import list_further_fields, player_context
 from webapp.teams.access import role_in_team
 from webapp.teams.decorators import account_optional
@@ -64,6 +65,7 @@ def trajectory(request: HttpRequest, slug: str) -> HttpResponse:
     }
     context |= panel(request.user, trajectory, role)
     context |= branch_panel(request.user, trajectory, {"turn": request.GET.get("turn", "1")})
+    context["corrections"] = offered_texts(context["turns"])
     if trajectory.split == BRANCH:
         context["origin"] = branch_origin(trajectory)
     else:
