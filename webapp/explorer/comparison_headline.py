@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainer.metrics.success_difference import difference
 from webapp.core import formatting
 from webapp.explorer.compare import Side, unequal_text
-from webapp.explorer.success_difference import Rate, difference
+from webapp.explorer.measured_rate import measured_rate
 
 
 def headline(sides: Sequence[Side]) -> str:
@@ -20,7 +21,7 @@ def headline(sides: Sequence[Side]) -> str:
     results = [side.result for side in sides if side.result]
     if len(sides) != 2 or len(results) != 2 or results[0].suite != results[1].suite or unequal_text(sides):
         return ""
-    change = difference(Rate.measured(results[0]), Rate.measured(results[1]))
+    change = difference(measured_rate(results[0]), measured_rate(results[1]))
     low, high = formatting.points(change.low), formatting.points(change.high)
     interval = f"{formatting.points(change.value)} points for B, 95% interval {low} to {high}"
     better = {1: "B is better", -1: "A is better", 0: "No clear difference"}[change.direction]

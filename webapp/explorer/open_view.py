@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from trainer.metrics.success_difference import Rate, wilson
 from webapp.core import formatting
 from webapp.explorer.scanners import SCANNERS, Scanner
-from webapp.explorer.success_difference import Rate, wilson
 from webapp.explorer.trajectory_filters import Filters, filter_trajectories, read_query
 from webapp.runs.models import Run, readable_by
 from webapp.saved_views.models import Label, SavedView

@@ -13,9 +13,10 @@ from statistics import fmean
 
 from django.db.models import Avg, Count, Q
 
+from trainer.metrics.success_difference import SuccessDifference, correlation, difference, paired_difference
 from webapp.explorer.counts import WITH_REWARD
 from webapp.explorer.learned_puzzles import LearnedPuzzle, learned_lately
-from webapp.explorer.success_difference import Rate, SuccessDifference, correlation, difference, paired_difference
+from webapp.explorer.measured_rate import measured_rate
 from webapp.runs.main_suite import main_suite
 from webapp.runs.models import Evaluation, MetricPoint, Run
 from webapp.trajectories.models import Group, Trajectory
@@ -178,13 +179,13 @@ def gain(
     """
     keys = sorted(before)
     if not keys or before.keys() != after.keys() or not len(keys) == first.prompts == last.prompts:
-        apart = difference(Rate.measured(first), Rate.measured(last))
+        apart = difference(measured_rate(first), measured_rate(last))
         return Gain(first, last, first.success, last.success, apart, paired=False)
     was, is_ = [before[key].solved for key in keys], [after[key].solved for key in keys]
     if first.samples == last.samples == 1:
         paired = paired_difference([share == 1 for share in was], [share == 1 for share in is_])
         return Gain(first, last, fmean(was), fmean(is_), paired, paired=True)
-    paired = difference(Rate.measured(first), Rate.measured(last), correlation(was, is_))
+    paired = difference(measured_rate(first), measured_rate(last), correlation(was, is_))
     return Gain(first, last, first.success, last.success, paired, paired=True)
 
 

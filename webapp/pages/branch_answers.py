@@ -12,10 +12,10 @@ from django.db.models import Count, F, Func, JSONField, Q, Value
 from pydantic import ValidationError
 
 from trainer.journal.branches import Branches, Influences, Share, Values
+from trainer.metrics.success_difference import Rate, wilson
 from webapp.branching.asked import NEWEST, wanted_weights
 from webapp.branching.models import BranchQuestion
 from webapp.explorer.rows import outcome
-from webapp.explorer.success_difference import Rate, wilson
 from webapp.pages.branch_charts import InfluenceTable, ValueCurve, influence_table, value_curve
 from webapp.runs import worker_requests
 from webapp.trajectories.branch_origin import CHANGED

@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from tests.webapp.conftest import People
 from tests.webapp.page_requests import Visitors, who
+from trainer.metrics.success_difference import wilson
 from webapp.explorer.compare import sides
 from webapp.explorer.comparison_headline import headline
-from webapp.explorer.success_difference import wilson
 from webapp.runs.models import Run
 
 __all__ = ["who"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from webapp.explorer.success_difference import correlation, difference, paired_difference, wilson
+from trainer.metrics.success_difference import correlation, difference, paired_difference, wilson
 
 Table = tuple[int, int, int, int]
 """Puzzles solved both times, only after, only before, never."""

@@ -11,10 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from webapp.runs.models import Evaluation
 
 Z_95 = 1.959963984540054
 """The 97.5 % quantile of the standard normal distribution."""
@@ -27,11 +23,6 @@ class Rate:
     value: float
     low: float
     high: float
-
-    @classmethod
-    def measured(cls, evaluation: Evaluation) -> Rate:
-        """Return the success rate of an evaluation."""
-        return cls(evaluation.success, evaluation.success_low, evaluation.success_high)
 
 
 @dataclass(frozen=True)
