@@ -62,22 +62,31 @@ def pass_at_ks(samples: int) -> list[int]:
 
 
 def success_interval(by_prompt: Sequence[Sequence[bool]]) -> tuple[float, float]:
-    """Compute the 95% interval of the success rate from one or more outcomes per prompt.
+    """Compute the 95% interval of the success rate from one or more outcomes per prompt."""
+    outcomes = [outcome for prompt in by_prompt for outcome in prompt]
+    if len(by_prompt) == len(outcomes):
+        return wilson(sum(outcomes), len(outcomes))
+    return clustered_interval(fmean(outcomes), [fmean(prompt) for prompt in by_prompt], len(outcomes))
+
+
+def clustered_interval(rate: float, means: Sequence[float], trials: int) -> tuple[float, float]:
+    """Compute the 95% interval of a mean of values from 0 to 1 that are correlated within clusters.
 
     This is Wilson's interval for Kish's effective sample size: the number of independent trials that would vary as much
-    between prompts, limited to the range from the number of prompts to the number of outcomes. Outcomes of one prompt
+    between clusters, limited to the range from the number of clusters to the number of values. Values of one cluster
     are correlated, and counting each in full would make the interval too narrow.
+
+    Args:
+        rate: mean of all values.
+        means: mean of each cluster, at least one.
+        trials: number of values.
     """
-    outcomes = [outcome for prompt in by_prompt for outcome in prompt]
-    prompts, trials = len(by_prompt), len(outcomes)
-    if prompts == trials:
-        return wilson(sum(outcomes), trials)
-    rate = fmean(outcomes)
-    spread = variance([fmean(prompt) for prompt in by_prompt]) / prompts if prompts > 1 else 0.0
-    if rate in (0.0, 1.0) or prompts == 1:
-        effective = float(prompts)
+    clusters = len(means)
+    spread = variance(means) / clusters if clusters > 1 else 0.0
+    if rate in (0.0, 1.0) or clusters == 1:
+        effective = float(clusters)
     else:
-        effective = min(trials, max(prompts, rate * (1 - rate) / spread)) if spread else trials
+        effective = min(trials, max(clusters, rate * (1 - rate) / spread)) if spread else trials
     return wilson(rate * effective, effective)
 
 
