@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainer.branching.asking import Asker
 from trainer.branching.player import BranchPlayer, Weights
-from trainer.branching.questions import Asker, answer
+from trainer.branching.questions import answer
 from trainer.diagnostics.compute import wilson
 from trainer.journal import reader
 from trainer.journal.branches import FindValue, Values

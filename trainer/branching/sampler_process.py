@@ -12,8 +12,9 @@ from typing import BinaryIO
 
 from pydantic import ValidationError
 
+from trainer.branching.asking import Asker
 from trainer.branching.player import BranchPlayer
-from trainer.branching.questions import Asker, answer
+from trainer.branching.questions import answer
 from trainer.journal.branches import (
     MAX_LINE,
     MAX_WAITING,

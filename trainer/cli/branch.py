@@ -1,46 +1,56 @@
-"""`python -m trainer branch`: play on from a position of a recorded attempt, with any weights."""
+"""`python -m trainer branch`: play on from positions of recorded attempts, with any weights."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.cli import serve_sampler
+from trainer.cli import branch_report, serve_sampler
 from trainer.journal.branches import (
     MAX_SAMPLES,
     Answer,
     Branches,
     Change,
     CompareThoughts,
+    CorrectMisreadings,
+    EvaluationQuestion,
     FindValue,
-    Influences,
     Played,
     PlayOn,
     Question,
-    Share,
-    Values,
+    Result,
+    SurveyThoughts,
 )
-from trainer.journal.events import Event, TrajectoryFinished, Turn
+from trainer.journal.events import Event
 from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, FAILED
 
 if TYPE_CHECKING:
     from trainer.branching.player import Weights
 
 SAMPLES = 8
-_SHOWN = 200  # characters of a thought
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments to the command."""
     command.add_argument("folder", type=Path, help="folder of the run")
-    command.add_argument("--trajectory", required=True, metavar="ID", help="id in the journal, as in 00001-g00-n00")
+    command.add_argument("--trajectory", metavar="ID", help="id of the attempt in the journal, as in 00001-g00-n00")
     asked = command.add_mutually_exclusive_group(required=True)
     asked.add_argument("--turn", type=int, metavar="T", help="play on before the response of this turn, from 1")
     asked.add_argument("--value", type=int, metavar="N", help="N continuations from every turn: the share solved")
     asked.add_argument("--thoughts", type=int, metavar="N", help="N next actions of every turn, after other thoughts")
+    asked.add_argument(
+        "--corrections",
+        type=int,
+        metavar="N",
+        help="N continuations of every lost attempt of an evaluation, its first false position put right, and without",
+    )
+    command.add_argument("--evaluation", action="store_true", help="--thoughts: of the attempts of an evaluation")
+    command.add_argument("--iteration", type=int, metavar="K", help="of the evaluation (default: the newest)")
+    command.add_argument("--suite", metavar="NAME", help="suite of the evaluation (default: the run's own environment)")
+    command.add_argument("--attempts", type=int, metavar="N", help="most attempts of the evaluation (default: 100)")
     chosen = serve_sampler.weights(command, "those that played it, or the nearest kept ones")
     chosen.add_argument("--from", dest="other", metavar="FOLDER[:K]", help="weights of another run")
     command.add_argument("--samples", type=int, default=SAMPLES, metavar="N", help=f"branches (default: {SAMPLES})")
@@ -55,24 +65,43 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def question(arguments: argparse.Namespace) -> Question:
     """Return the question of these arguments. Raises ValueError."""
-    change = {name: getattr(arguments, name) for name in ("thought", "answer", "state")}
-    about: dict[str, Any] = {
-        "id": "branch",
-        "folder": str(arguments.folder),
-        "trajectory": arguments.trajectory,
-        "temperature": arguments.temperature,
-    }
-    if arguments.turn is None:
-        if arguments.fresh_luck or any(text is not None for text in change.values()):
-            raise ValueError("changes and --fresh-luck apply to one position: name it with --turn")
-        samples = _checked(arguments.thoughts if arguments.value is None else arguments.value)
-        kind = CompareThoughts if arguments.value is None else FindValue
-        return kind(**about, samples=samples)
+    about: dict[str, Any] = {"id": "branch", "folder": str(arguments.folder), "temperature": arguments.temperature}
+    if arguments.turn is None and (arguments.fresh_luck or _change(arguments)):
+        raise ValueError("changes and --fresh-luck apply to one position: name it with --turn")
+    if arguments.corrections is not None or arguments.evaluation:
+        return _evaluation_question(arguments, about)
+    if any(value is not None for value in (arguments.iteration, arguments.suite, arguments.attempts)):
+        raise ValueError("--iteration, --suite and --attempts name an evaluation: ask --corrections or --evaluation")
+    if not arguments.trajectory:
+        raise ValueError("name the attempt with --trajectory")
+    about["trajectory"] = arguments.trajectory
+    if arguments.value is not None:
+        return FindValue(**about, samples=_checked(arguments.value))
+    if arguments.thoughts is not None:
+        return CompareThoughts(**about, samples=_checked(arguments.thoughts))
     if arguments.turn < 1:
         raise ValueError(f"--turn counts from 1, not {arguments.turn}")
     luck = "fresh" if arguments.fresh_luck else "recorded"
-    samples = _checked(arguments.samples)
-    return PlayOn(**about, turn=arguments.turn - 1, samples=samples, change=Change(**change), luck=luck)
+    samples, change = _checked(arguments.samples), Change(**_change(arguments))
+    return PlayOn(**about, turn=arguments.turn - 1, samples=samples, change=change, luck=luck)
+
+
+def _change(arguments: argparse.Namespace) -> dict[str, str]:
+    texts = {name: getattr(arguments, name) for name in ("thought", "answer", "state")}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def _evaluation_question(arguments: argparse.Namespace, about: dict[str, Any]) -> EvaluationQuestion:
+    if arguments.trajectory:
+        raise ValueError("this question is about an evaluation: leave --trajectory out")
+    about |= {"iteration": arguments.iteration, "suite": arguments.suite}
+    if arguments.attempts is not None:
+        about["attempts"] = arguments.attempts
+    if arguments.corrections is not None:
+        return CorrectMisreadings(**about, samples=_checked(arguments.corrections))
+    if arguments.thoughts is None:
+        raise ValueError("--evaluation goes with --thoughts")
+    return SurveyThoughts(**about, samples=_checked(arguments.thoughts))
 
 
 def _checked(samples: int) -> int:
@@ -101,8 +130,9 @@ def ask(arguments: argparse.Namespace, asked: Question) -> int:
 
 
 def _ask(arguments: argparse.Namespace, asked: Question) -> int:
+    from trainer.branching.asking import Asker
     from trainer.branching.player import BranchPlayer
-    from trainer.branching.questions import Asker, answer
+    from trainer.branching.questions import answer
 
     chosen = _weights(arguments)
     player = BranchPlayer.load(chosen, device=arguments.device, threads=arguments.threads)
@@ -119,7 +149,7 @@ def _ask(arguments: argparse.Namespace, asked: Question) -> int:
         result = answer(asked, player, Asker(take))
     finally:
         player.close()
-    print("\n".join(_report(result, [message.event for message in played])))
+    print("\n".join(branch_report.report(result, [message.event for message in played])))
     if arguments.json:
         _write(arguments.json, result, played)
     return COMPLETED
@@ -129,6 +159,7 @@ def _weights(arguments: argparse.Namespace) -> Weights:
     """Return the chosen weights. Raises RecordingError."""
     from trainer.branching.player import Weights
     from trainer.loops.recorded_attempts import choose_checkpoint, find_attempt
+    from trainer.loops.recorded_evaluations import find_evaluation
 
     folder: Path = arguments.folder
     if arguments.other:
@@ -140,10 +171,14 @@ def _weights(arguments: argparse.Namespace) -> Weights:
         return Weights(folder, 0)
     if arguments.checkpoint is not None:
         return Weights(folder, arguments.checkpoint)
-    return Weights(folder, choose_checkpoint(folder, find_attempt(folder, arguments.trajectory).sampled_after))
+    if arguments.trajectory:
+        attempt = find_attempt(folder, arguments.trajectory)
+    else:
+        attempt = find_evaluation(folder, arguments.iteration, arguments.suite).attempts[0]
+    return Weights(folder, choose_checkpoint(folder, attempt.sampled_after))
 
 
-def _write(path: Path, result: Branches | Values | Influences, played: Sequence[Played]) -> None:
+def _write(path: Path, result: Result, played: Sequence[Played]) -> None:
     if not isinstance(result, Branches):
         path.write_text(result.model_dump_json(exclude={"id"}) + "\n", encoding="utf-8")
         return
@@ -151,55 +186,3 @@ def _write(path: Path, result: Branches | Values | Influences, played: Sequence[
     with path.open("w", encoding="utf-8") as file:
         for number, event in enumerate(events, start=1):
             file.write(event.model_copy(update={"seq": number}).model_dump_json() + "\n")
-
-
-def _report(result: Branches | Values | Influences, events: Sequence[Event]) -> Iterator[str]:
-    """Yield the lines of the answer for people."""
-    match result:
-        case Branches():
-            yield from _branches(events)
-            failed = f", {result.failed} more failed" if result.failed else ""
-            yield f"{_share(result.solved)}{failed}"
-        case Values():
-            yield f"{'turn':>4}  {'solved':<32} lost"
-            for value in result.turns:
-                yield f"{value.turn + 1:>4}  {_share(value.solved):<32} {value.fall:+.2f}"
-            lost = f"turn {result.decisive + 1}" if result.decisive is not None else "none"
-            yield f"the turn of the steepest fall: {lost}"
-        case Influences():
-            yield f"{'turn':>4} {'no thought':>10} {'another':>8} {'false':>6}  actions after its own thought"
-            for turn in result.turns:
-                distances = [turn.distances.get(thought) for thought in ("none", "other", "false")]
-                own = max(turn.actions["own"].items(), key=lambda item: item[1]) if "own" in turn.actions else ("", 0)
-                texts = [_number(distance) for distance in distances]
-                yield f"{turn.turn + 1:>4} {texts[0]:>10} {texts[1]:>8} {texts[2]:>6}  {own[0]} ({own[1]})"
-            yield (
-                f"influence of the thought {_number(result.influence)}, "
-                f"of false claims {_number(result.follows_false_claims)} (0: none, 1: it decides)"
-            )
-
-
-def _branches(events: Sequence[Event]) -> Iterator[str]:
-    """Yield the turns of each branch below its end."""
-    turns: dict[str, list[Turn]] = {}
-    for event in events:
-        if isinstance(event, Turn):
-            turns.setdefault(event.trajectory, []).append(event)
-    ends = [event for event in events if isinstance(event, TrajectoryFinished)]
-    for end in sorted(ends, key=lambda event: event.trajectory):
-        reason = f" ({end.error})" if end.error else ""
-        outcome = "solved" if end.success else f"not solved: {end.end}{reason}"
-        yield f"{end.trajectory}: {outcome}, reward {end.total_reward:.4g}"
-        for turn in turns.get(end.trajectory, []):
-            actions = " || ".join(action.name or action.text for action in turn.actions) or turn.problem
-            thought = " ".join(turn.thought.split())
-            shown = f"{thought[:_SHOWN]}…" if len(thought) > _SHOWN else thought
-            yield f"  turn {turn.turn + 1}: {actions}{f'  – {shown}' if shown else ''}"
-
-
-def _share(share: Share) -> str:
-    return f"{share.solved} of {share.samples} solved ({share.share:.0%}, {share.low:.0%}–{share.high:.0%})"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"

@@ -1,4 +1,4 @@
-"""Lines of a journal that tell about one attempt, found without parsing: a journal may have gigabytes."""
+"""Lines of a journal that tell about some of its attempts, found without parsing: a journal may have gigabytes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def lines_about(trajectory: str) -> Callable[[bytes], bool]:
     return lambda line: any(mark in line for mark in marks)
 
 
+_STARTED = b'"type":"run_started"'
 _GROUP, _TURN, _TRAJECTORY = b'"type":"group_started"', b'"type":"turn"', re.compile(rb'"trajectory":"([^"\\]*)"')
 
 
@@ -38,5 +39,24 @@ def lines_beside(trajectory: str, iteration: int, split: str, attempts: int) -> 
                 return True
         named = _TRAJECTORY.search(line) if _TURN in line else None
         return is_about(line) or (named is not None and named[1] in others)
+
+    return is_wanted
+
+
+def lines_of_evaluation(iteration: int, suite: str) -> Callable[[bytes], bool]:
+    """Return a function that is true for the settings of a run, and for the attempts of an evaluation.
+
+    It expects the lines of a journal in their order.
+    """
+    members = set[bytes]()
+
+    def is_wanted(line: bytes) -> bool:
+        if _GROUP in line:
+            group = json.loads(line)
+            wanted = (group.get("split"), group.get("iteration"), group.get("suite")) == ("eval", iteration, suite)
+            members.update(json.dumps(name)[1:-1].encode() for name in (group.get("members", ()) if wanted else ()))
+            return wanted
+        named = _TRAJECTORY.search(line)
+        return _STARTED in line or (named is not None and named[1] in members)
 
     return is_wanted

@@ -1,13 +1,14 @@
-"""Questions to a sampler process about recorded attempts, and its answers: JSON lines (docs/branching.md).
+"""Questions to a sampler process about recorded attempts and evaluations, and its answers: JSON lines.
 
-Turns are counted from 0, as in the journal. Imports no torch: sites write the questions, and trust no answer.
+docs/branching.md describes them. Turns are counted from 0, as in the journal. Imports no torch: sites write the
+questions, and trust no answer.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 
 from trainer.journal.events import TrajectoryFinished, TrajectoryTokens, Turn
 
@@ -17,6 +18,8 @@ MAX_SAMPLES = 64
 """Maximum number of branches that are played from one position."""
 MAX_WAITING = 100
 """Maximum number of questions that wait for their turn."""
+MAX_ATTEMPTS = 1000
+"""Maximum number of attempts of an evaluation that one question is about."""
 _Text = Annotated[str, Field(max_length=100_000)]
 
 
@@ -28,8 +31,17 @@ class _Message(BaseModel):
 
 class _Question(_Message):
     folder: str = Field("", max_length=4096, description="Folder of the attempt's run; empty: the run of the weights.")
-    trajectory: str = Field(min_length=1, max_length=100, description="Id of the attempt in the journal.")
     temperature: float | None = Field(None, ge=0, le=10, description="null: as the attempt was sampled; 0: greedy.")
+
+
+class _AttemptQuestion(_Question):
+    trajectory: str = Field(min_length=1, max_length=100, description="Id of the attempt in the journal.")
+
+
+class _EvaluationQuestion(_Question):
+    iteration: int | None = Field(None, ge=-(2**31), lt=2**31, description="Of the evaluation; null: the newest one.")
+    suite: str | None = Field(None, max_length=1000, description="Its suite; null: the run's own environment.")
+    attempts: int = Field(100, ge=1, le=MAX_ATTEMPTS, description="Of more attempts, so many are drawn.")
 
 
 class Change(BaseModel):
@@ -44,7 +56,7 @@ class Change(BaseModel):
     )
 
 
-class PlayOn(_Question):
+class PlayOn(_AttemptQuestion):
     """Play on from a position."""
 
     do: Literal["branch"] = "branch"
@@ -57,18 +69,32 @@ class PlayOn(_Question):
     )
 
 
-class FindValue(_Question):
+class FindValue(_AttemptQuestion):
     """Play on from every turn: the share of continuations that solve it."""
 
     do: Literal["value"] = "value"
     samples: int = Field(16, ge=1, le=MAX_SAMPLES)
 
 
-class CompareThoughts(_Question):
+class CompareThoughts(_AttemptQuestion):
     """Sample the next actions after other thoughts, at every turn."""
 
     do: Literal["thoughts"] = "thoughts"
     samples: int = Field(16, ge=1, le=MAX_SAMPLES)
+
+
+class CorrectMisreadings(_EvaluationQuestion):
+    """Play on from lost attempts of an evaluation with their first false position put right, and without."""
+
+    do: Literal["corrections"] = "corrections"
+    samples: int = Field(4, ge=1, le=MAX_SAMPLES, description="Continuations of each kind for every attempt.")
+
+
+class SurveyThoughts(_EvaluationQuestion):
+    """Sample the next actions after other thoughts at every turn of the attempts of an evaluation."""
+
+    do: Literal["survey"] = "survey"
+    samples: int = Field(8, ge=1, le=MAX_SAMPLES)
 
 
 class Cancel(_Message):
@@ -77,10 +103,10 @@ class Cancel(_Message):
     do: Literal["cancel"] = "cancel"
 
 
-Question = PlayOn | FindValue | CompareThoughts
-Request: TypeAdapter[PlayOn | FindValue | CompareThoughts | Cancel] = TypeAdapter(
-    Annotated[PlayOn | FindValue | CompareThoughts | Cancel, Field(discriminator="do")]
-)
+AttemptQuestion = PlayOn | FindValue | CompareThoughts
+EvaluationQuestion = CorrectMisreadings | SurveyThoughts
+Question = AttemptQuestion | EvaluationQuestion
+Request: TypeAdapter[Question | Cancel] = TypeAdapter(Annotated[Question | Cancel, Field(discriminator="do")])
 
 
 class Share(BaseModel):
@@ -198,6 +224,68 @@ class Influences(BaseModel):
     follows_false_claims: float | None
 
 
+class Interval(BaseModel):
+    """A number with its 95 % interval, in which the attempts at one puzzle count as dependent."""
+
+    value: FiniteFloat
+    low: FiniteFloat
+    high: FiniteFloat
+
+
+class CorrectedAttempt(BaseModel):
+    """A lost attempt, its first thought with a false position put right, and the continuations from there."""
+
+    trajectory: str
+    turn: int
+    claims: list[str] = Field(description="Words of the false claims that were put right.")
+    corrections: list[str] = Field(description="The same words with the true positions.")
+    thought: str = Field(description="The whole corrected thought.")
+    solved: int = Field(description="Continuations after the corrected thought that were solved.")
+    samples: int = Field(description="Continuations after it whose environment did not fail.")
+    solved_without: int = Field(description="Continuations after its own thought that were solved.")
+    samples_without: int
+
+
+class Corrections(BaseModel):
+    """Result of correcting what lost attempts misread. Shares are of continuations."""
+
+    type: Literal["corrections"] = "corrections"
+    id: str = ""
+    iteration: int
+    suite: str
+    attempts: int = Field(description="Attempts of the evaluation that have ended.")
+    lost: int = Field(description="Attempts that were lost.")
+    correctable: int = Field(description="Lost attempts with a false position that can be put right.")
+    rows: list[CorrectedAttempt] = Field(
+        max_length=MAX_ATTEMPTS, description="The lost attempts that were played on from."
+    )
+    solved: Share = Field(description="With the correction; the interval has puzzles as clusters.")
+    solved_without: Share
+    difference: Interval | None = Field(description="Share solved with the correction minus without; null: no row.")
+
+
+class AttemptInfluence(BaseModel):
+    """Influence of an attempt's thoughts: means over its turns where they are known."""
+
+    trajectory: str
+    turns: int = Field(description="Turns that have an answer behind a thought.")
+    influence: float | None
+    follows_false_claims: float | None
+
+
+class Survey(BaseModel):
+    """Result of the test of thoughts over an evaluation: means over attempts, with puzzles as clusters."""
+
+    type: Literal["survey"] = "survey"
+    id: str = ""
+    iteration: int
+    suite: str
+    attempts: int = Field(description="Attempts of the evaluation that have ended.")
+    rows: list[AttemptInfluence] = Field(max_length=MAX_ATTEMPTS, description="The attempts that were asked about.")
+    influence: Interval | None = Field(description="null: it is known of no attempt.")
+    follows_false_claims: Interval | None
+
+
 class Failed(BaseModel):
     """A question has no answer, or a line is no question."""
 
@@ -213,6 +301,9 @@ class Cancelled(BaseModel):
     id: str
 
 
-Answer = Ready | Restored | Partial | Played | Advanced | Branches | Values | Influences | Failed | Cancelled
-END_TYPES = ("branches", "values", "influences", "error", "cancelled")
+AttemptResult = Branches | Values | Influences
+EvaluationResult = Corrections | Survey
+Result = AttemptResult | EvaluationResult
+Answer = Ready | Restored | Partial | Played | Advanced | Result | Failed | Cancelled
+END_TYPES = ("branches", "values", "influences", "corrections", "survey", "error", "cancelled")
 """Types of the last answer to a question."""

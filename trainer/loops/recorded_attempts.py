@@ -115,12 +115,12 @@ def find_attempt(folder: Path, trajectory: str) -> RecordedAttempt:
     is_wanted = lines_about(trajectory)
     config: RunConfig | None = None
     attempt: RecordedAttempt | None = None
-    for number, line in _lines(folder):
+    for number, line in journal_lines(folder):
         if not is_wanted(line):
             continue
         event = parse_line(line, number)
         if isinstance(event, RunStarted):
-            config = _own_settings(event)
+            config = own_settings(event)
         elif isinstance(event, GroupStarted) and trajectory in event.members and config is not None:
             attempt = RecordedAttempt(trajectory, config, event)
         elif attempt is not None:
@@ -135,7 +135,7 @@ def find_attempt(folder: Path, trajectory: str) -> RecordedAttempt:
 def turns_beside(folder: Path, attempt: RecordedAttempt) -> Iterator[Turn]:
     """Yield the turns that other attempts took in the same environment and iteration."""
     group, members = attempt.group, set[str]()
-    for number, line in _lines(folder):
+    for number, line in journal_lines(folder):
         if _GROUP in line:
             event = parse_line(line, number)
             if isinstance(event, GroupStarted) and _place(event) == _place(group):
@@ -149,9 +149,9 @@ def turns_beside(folder: Path, attempt: RecordedAttempt) -> Iterator[Turn]:
 def last_settings(folder: Path) -> RunConfig:
     """Return the settings with which the run in a folder was started last. Raises RecordingError."""
     config: RunConfig | None = None
-    for number, line in _lines(folder):
+    for number, line in journal_lines(folder):
         if _START in line and isinstance(event := parse_line(line, number), RunStarted):
-            config = _own_settings(event)
+            config = own_settings(event)
     if config is None:
         raise RecordingError(f"{folder} holds no run that was started")
     return config
@@ -185,8 +185,8 @@ def weights_source(folder: Path, config: RunConfig, iteration: int) -> Path | st
     )
 
 
-def _lines(folder: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of the journal's complete lines."""
+def journal_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of the journal's complete lines. Raises RecordingError without a journal."""
     path = folder / JOURNAL_FILE
     if not path.exists():
         raise RecordingError(f"{folder} holds no journal of a run")
@@ -196,7 +196,8 @@ def _lines(folder: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def _own_settings(event: RunStarted) -> RunConfig:
+def own_settings(event: RunStarted) -> RunConfig:
+    """Return the settings with which a run was started. Raises RecordingError if another trainer recorded it."""
     if event.config.get("recorded") is not None:
         raise RecordingError(
             "this run was recorded from another trainer: its checkpoints and chat format are not known"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.trainer import tiny
+from trainer.branching.asking import Asker
 from trainer.branching.player import BranchPlayer, Weights
-from trainer.branching.questions import Asker, answer
+from trainer.branching.questions import answer
 from trainer.journal import reader
 from trainer.journal.branches import Answer, Branches, Played, PlayOn
 from trainer.journal.events import Event, GroupStarted
@@ -47,6 +49,16 @@ def play_on(player: BranchPlayer, stop: Callable[[], bool] = lambda: False, **qu
     asked = PlayOn.model_validate({"id": "q", **question})
     result = answer(asked, player, Asker(answers.append, stop))
     return Asked(answers, result)
+
+
+def edit_journal(folder: Path, copy: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Path:
+    """A copy of a run whose journal has other lines; `change` gets each event and returns what replaces it."""
+    copy.mkdir()
+    lines = [json.loads(line) for line in (folder / JOURNAL_FILE).read_text().splitlines()]
+    kept = [event for event in map(change, lines) if event is not None]
+    texts = [json.dumps(event | {"seq": number}, separators=(",", ":")) for number, event in enumerate(kept, 1)]
+    (copy / JOURNAL_FILE).write_text("\n".join(texts) + "\n")
+    return copy
 
 
 class Asked:

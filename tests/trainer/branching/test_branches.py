@@ -11,7 +11,7 @@ import pytest
 from tests.envs.playable_names import PLAYABLE
 from tests.tiers import nightly_but
 from tests.trainer import tiny
-from tests.trainer.branching.recordings import attempts, load, play_on, record
+from tests.trainer.branching.recordings import attempts, edit_journal, load, play_on, record
 from tests.trainer.loops.test_train import run
 from trainer.branching.changed_response import ChangeError
 from trainer.branching.player import BranchPlayer, Play, Weights
@@ -20,7 +20,6 @@ from trainer.branching.unsampled import dialogue, score
 from trainer.journal import token_arrays
 from trainer.journal.branches import Restored
 from trainer.journal.events import TrajectoryFinished, TrajectoryTokens, Turn
-from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops.recorded_attempts import RecordingError, find_attempt
 from trainer.paths import POCKET_CHECKPOINT
 from trainer.rollout.positions import PositionError
@@ -40,16 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def player(folder: Path) -> BranchPlayer:
     return load(folder)
-
-
-def edit_journal(folder: Path, copy: Path, change) -> Path:
-    """A copy of a run whose journal has other lines; `change` gets each event and returns what replaces it."""
-    copy.mkdir()
-    lines = [json.loads(line) for line in (folder / JOURNAL_FILE).read_text().splitlines()]
-    kept = [event for event in map(change, lines) if event is not None]
-    texts = [json.dumps(event | {"seq": number}, separators=(",", ":")) for number, event in enumerate(kept, 1)]
-    (copy / JOURNAL_FILE).write_text("\n".join(texts) + "\n")
-    return copy
 
 
 def comparable(turn: Turn) -> dict:

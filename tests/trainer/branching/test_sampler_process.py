@@ -109,6 +109,8 @@ def test_questions_are_answered_in_order_and_refused_in_sentences(player: Branch
             question(folder, "b", samples=1000),
             question(folder, "c", folder="/nowhere"),
             {"do": "cancel", "id": "nobody"},
+            {"do": "corrections", "id": "e", "samples": 1},
+            {"do": "survey", "id": "f", "samples": 1, "suite": "Bandit"},
             {"do": "thoughts", "id": "d", "trajectory": attempts(folder)[0], "samples": 1},
         )
         found = client.until("d")
@@ -119,6 +121,7 @@ def test_questions_are_answered_in_order_and_refused_in_sentences(player: Branch
             "this line is no question: branch.samples: Input should be less than or equal to 64",
             "/nowhere holds no journal of a run",
             "there is no question with the id 'nobody'",
+            "this run was not evaluated in Bandit; its suites are Sokoban",
         ]
     )
     own = [answer for answer in found if answer.get("id") == "a"]

@@ -10,7 +10,7 @@ import pytest
 from tests.trainer.branching.recordings import attempts, record
 from trainer.cli.main import main
 from trainer.journal import reader
-from trainer.journal.branches import Influences, Values
+from trainer.journal.branches import Corrections, Influences, Survey, Values
 from trainer.journal.events import TrajectoryFinished, TrajectoryTokens, Turn
 from trainer.loops.recorded_attempts import find_attempt
 
@@ -49,6 +49,48 @@ def test_values_and_thoughts_are_tables_and_json(folder, tmp_path, capsys):
     assert run(folder, "--thoughts", "2", "--json", str(out)) == 0
     assert re.search(r"^influence of the thought [01]\.\d\d, of false claims", capsys.readouterr().out, re.MULTILINE)
     assert len(Influences.model_validate_json(out.read_text()).turns) <= turns
+
+
+def test_questions_about_an_evaluation_are_tables_and_json(folder, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert main(["branch", str(folder), "--corrections", "2", "--json", str(out)]) == 0
+    printed, noted = capsys.readouterr()
+    found = Corrections.model_validate_json(out.read_text())
+    assert f"2 attempts in Sokoban after iteration 0: {found.lost} lost, {found.correctable} of them" in printed
+    assert len(found.rows) == found.correctable <= found.lost <= found.attempts == 2
+    assert ("difference:" in printed) == bool(found.rows)
+    assert main(["branch", str(folder), "--thoughts", "2", "--evaluation", "--attempts", "1", "--json", str(out)]) == 0
+    printed, noted = capsys.readouterr()
+    assert "weights after 0 iterations" in noted
+    assert re.search(
+        r"^1 of 2 attempts in Sokoban after iteration 0: influence of the thought [01]\.\d\d "
+        r"\([01]\.\d\d–[01]\.\d\d\), of false claims",
+        printed,
+        re.MULTILINE,
+    )
+    assert len(Survey.model_validate_json(out.read_text()).rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--corrections", "65"], "from 1 to 64"),
+        (["--corrections", "4", "--trajectory", "e00000-p000"], "leave --trajectory out"),
+        (
+            ["--corrections", "4", "--iteration", "7"],
+            "no finished attempt of an evaluation in Sokoban",
+        ),
+        (["--corrections", "4", "--suite", "Bandit"], "not evaluated in Bandit"),
+        (["--corrections", "4", "--attempts", "0"], "attempts"),
+        (["--turn", "1", "--evaluation"], "--evaluation goes with --thoughts"),
+        (["--thoughts", "4", "--trajectory", "e00000-p000", "--suite", "Bandit"], "name an evaluation"),
+        (["--value", "4"], "name the attempt with --trajectory"),
+        (["--corrections", "4", "--thought", "so"], "name it with --turn"),
+    ],
+)
+def test_mistakes_about_evaluations_are_explained(folder, capsys, options, message):
+    assert main(["branch", str(folder), *options]) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
