@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from echoscope import models
+from echoscope.evaluation_questions import EvaluationQuestions
 from echoscope.journal import JournalUploads
 from echoscope.launch_body import Priority, Visibility, requested, resource_fields
 from echoscope.questions import Questions
@@ -50,6 +51,7 @@ class Client(JournalUploads):
         self.annotations = TrajectoryAnnotations(self.transport)
         self.alerts = AlertRules(self.transport)
         self.questions = Questions(self.transport, sleep)
+        self.evaluation_questions = EvaluationQuestions(self.transport, sleep)
         self._sleep = sleep
 
     def __enter__(self) -> Self:

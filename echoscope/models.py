@@ -18,6 +18,7 @@ __all__ = [
     "Annotations",
     "Answer",
     "Attempt",
+    "AttemptInfluence",
     "AuditEntry",
     "Branch",
     "BranchTurn",
@@ -30,17 +31,21 @@ __all__ = [
     "ComparedRun",
     "Comparison",
     "Condition",
+    "CorrectedAttempt",
+    "Corrections",
     "Delivery",
     "Difference",
     "Environment",
     "EnvironmentDetail",
     "EvaluatedPolicy",
     "Evaluation",
+    "EvaluationQuestion",
     "Generalization",
     "GeneralizationCell",
     "Gpu",
     "Group",
     "Influences",
+    "Interval",
     "Journal",
     "LanguageModel",
     "LostAt",
@@ -72,6 +77,7 @@ __all__ = [
     "StudyDetail",
     "StudyRun",
     "StudyVerdict",
+    "Survey",
     "Team",
     "TokenSegment",
     "TokenState",
@@ -777,6 +783,116 @@ class QuestionDetail(Question):
 
     branches: list[Branch]
     """Of `branch`, by number, also while they are played."""
+
+
+class Interval(Answer):
+    """A number with its 95 % interval, in which the attempts at one puzzle count as dependent."""
+
+    value: float
+    low: float
+    high: float
+
+
+class CorrectedAttempt(Answer):
+    """A lost attempt, its first thought with a false position put right, and the continuations from there."""
+
+    trajectory: str
+    turn: int
+    claims: list[str]
+    """Words of the false claims that were put right."""
+    corrections: list[str]
+    """The same words with the true positions."""
+    thought: str
+    """The whole corrected thought."""
+    solved: int
+    """Continuations after the corrected thought that were solved."""
+    samples: int
+    """Continuations after it whose environment did not fail."""
+    solved_without: int
+    """Continuations after its own thought that were solved."""
+    samples_without: int
+
+
+class Corrections(Answer):
+    """Result of correcting what lost attempts misread. Shares are of continuations."""
+
+    type: str
+    id: str
+    iteration: int
+    suite: str
+    attempts: int
+    """Attempts of the evaluation that have ended."""
+    lost: int
+    """Attempts that were lost."""
+    correctable: int
+    """Lost attempts with a false position that can be put right."""
+    rows: list[CorrectedAttempt]
+    """The lost attempts that were played on from."""
+    solved: SolvedShare
+    """With the correction; the interval has puzzles as clusters."""
+    solved_without: SolvedShare
+    difference: Interval | None
+    """Share solved with the correction minus without; null: no row."""
+
+
+class AttemptInfluence(Answer):
+    """Influence of an attempt's thoughts: means over its turns where they are known."""
+
+    trajectory: str
+    turns: int
+    """Turns that have an answer behind a thought."""
+    influence: float | None
+    follows_false_claims: float | None
+
+
+class Survey(Answer):
+    """Result of the test of thoughts over an evaluation: means over attempts, with puzzles as clusters."""
+
+    type: str
+    id: str
+    iteration: int
+    suite: str
+    attempts: int
+    """Attempts of the evaluation that have ended."""
+    rows: list[AttemptInfluence]
+    """The attempts that were asked about."""
+    influence: Interval | None
+    """null: it is known of no attempt."""
+    follows_false_claims: Interval | None
+
+
+class EvaluationQuestion(Answer):
+    """A question to a policy about an evaluation, and its answer once there is one."""
+
+    slug: str
+    url: str
+    """The evaluation tab of the run."""
+    run: str
+    """Slug."""
+    kind: str
+    suite: str
+    iteration: int
+    """Finished iterations at the evaluation."""
+    samples: int
+    attempts: int
+    """Maximum number of attempts that are played on from."""
+    author: str | None
+    """Username; null outside the team."""
+    state: str
+    message: str
+    """What it waits for, its progress, which weights answered, or why it failed."""
+    done: int
+    """Finished continuations; of `thoughts`, finished turns."""
+    total: int
+    """Planned ones; 0: not known yet."""
+    used_checkpoint: int | None
+    """Finished iterations of the weights that answer."""
+    encoded: bool | None
+    """Whether the dialogue's token ids come from its recorded text."""
+    result: Corrections | Survey | None
+    """Answer by kind; null until there is one."""
+    requested_at: datetime
+    answered_at: datetime | None
 
 
 class TokenSegment(Answer):

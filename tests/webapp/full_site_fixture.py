@@ -15,7 +15,7 @@ from tests.webapp.conftest import People
 from tests.webapp.observed_images import observe
 from tests.webapp.page_requests import play
 from webapp.annotations.actions import do_comment, do_star, do_tag
-from webapp.branching.models import BranchQuestion
+from webapp.branching.models import BranchQuestion, EvaluationQuestion
 from webapp.explorer.watching import do_watch
 from webapp.notifications.models import AlertAddress, Notification, Rule
 from webapp.notifications.rule_actions import do_create_rule, do_test_rule
@@ -163,6 +163,11 @@ def create_full_site(people: People, run: Run) -> FullSite:
         trajectory=trajectory, kind="branch", turn=0, samples=4, total=4, requested_by=people.owner, requested_at=now
     )
     known["question"] = question.slug
+    about_evaluation = EvaluationQuestion.objects.create(
+        run=run, kind="corrections", suite=run.environment, iteration=2, samples=4, most_attempts=9, requested_at=now
+    )
+    of_evaluation = ("evaluation-answer", "evaluation-question-delete")
+    known |= {f"question of {name}": about_evaluation.slug for name in of_evaluation}
     of_team = (
         "team",
         "team-audit",

@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trainer.metrics.answer_table import ANSWERS
 from trainer.metrics.cluster_table import AHEAD
 from trainer.metrics.spec import MetricSpec
 from trainer.metrics.system_table import SYSTEM
 from trainer.metrics.table import EVALUATION, ITERATION, WATCH
 from trainer.metrics.training_use import USES
 
-METRICS: dict[str, MetricSpec] = {spec.name: spec for spec in (*ITERATION, *USES, *AHEAD, *WATCH, *SYSTEM)}
+METRICS: dict[str, MetricSpec] = {spec.name: spec for spec in (*ITERATION, *USES, *AHEAD, *WATCH, *SYSTEM, *ANSWERS)}
 """All metrics with a fixed name. Families with a free part in the name are resolved by `get_spec`."""
 
 _EVALUATION: dict[str, MetricSpec] = {spec.name: spec for spec in EVALUATION}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from webapp.branching.models import BranchQuestion
+from webapp.branching.models import BranchQuestion, EvaluationQuestion
 from webapp.runs import worker_requests
+from webapp.runs.models import Run
 
 State = BranchQuestion.State
 
@@ -14,10 +15,18 @@ def status_text(question: BranchQuestion, waiting: dict[int, str]) -> str:
     Args:
         waiting: what questions wait for, by run of the weights; filled here, for lists.
     """
+    return _status(question, question.run_with_weights, waiting)
+
+
+def evaluation_status_text(question: EvaluationQuestion, waiting: dict[int, str]) -> str:
+    """Return the state of a question about an evaluation, likewise. Select the run with it."""
+    return _status(question, question.run, waiting)
+
+
+def _status(question: BranchQuestion | EvaluationQuestion, run: Run, waiting: dict[int, str]) -> str:
     if question.state == State.FAILED:
         return question.error
     if question.state == State.QUEUED:
-        run = question.run_with_weights
         if run.pk not in waiting:
             waiting[run.pk] = worker_requests.waiting_text(run)
         return waiting[run.pk]
@@ -26,7 +35,7 @@ def status_text(question: BranchQuestion, waiting: dict[int, str]) -> str:
     return _answered(question)
 
 
-def _answered(question: BranchQuestion) -> str:
+def _answered(question: BranchQuestion | EvaluationQuestion) -> str:
     """Return which weights answered, and where the token ids of the dialogue come from."""
     weights = question.used_checkpoint
     if weights is None:

@@ -103,12 +103,12 @@ def refusal(trajectory: Trajectory) -> str:
         return problem
     if not trajectory.turn_count:
         return "No policy can play on from here: the attempt has no turn."
-    if problem := _replay_problem(run, trajectory.group.environment):
+    if problem := replay_problem(run, trajectory.group.environment):
         return f"{trajectory.group.environment} cannot be played again: {problem}."
     return ""
 
 
-def _replay_problem(run: Run, environment: str) -> str:
+def replay_problem(run: Run, environment: str) -> str:
     """Return why the environment must not be played again; a mixed one is judged by its default settings."""
     chosen: dict[str, Any] = run.config.get("environment") or {}
     settings = chosen.get("settings") if chosen.get("name") == environment else None

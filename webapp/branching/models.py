@@ -1,4 +1,4 @@
-"""Questions to a policy about an attempt, which workers answer (webapp/worker/computations/question_thread.py)."""
+"""Questions to a policy about recorded attempts and evaluations, which workers answer (webapp/worker/computations)."""
 
 from __future__ import annotations
 
@@ -68,6 +68,40 @@ class BranchQuestion(WorkerRequest):
     @property
     def run_with_weights(self) -> Run:
         return self.weights_run or self.trajectory.run
+
+
+class EvaluationQuestion(WorkerRequest):
+    """A question about all attempts of an evaluation: what correcting misread positions wins, what thoughts decide.
+
+    It stays as long as the run, with its answer, unless the evaluation is played again.
+    """
+
+    class Kind(models.TextChoices):
+        CORRECTIONS = "corrections", "Correct what it misread"
+        THOUGHTS = "thoughts", "Do the thoughts matter?"
+
+    slug = models.CharField(max_length=24, unique=True, default=ids.slug, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="evaluation_questions")
+    kind = models.CharField(max_length=12, choices=Kind.choices)
+    suite = models.CharField(max_length=100)
+    iteration = models.IntegerField(help_text="Finished iterations at the evaluation.")
+    samples = models.PositiveIntegerField(help_text="Continuations of each kind, or next actions after each thought.")
+    most_attempts = models.PositiveIntegerField(help_text="Of more attempts, so many are drawn.")
+    used_checkpoint = models.IntegerField(null=True, help_text="Finished iterations of the weights that answered.")
+    encoded = models.BooleanField(null=True, help_text="Whether token ids come from the recorded text.")
+    done = models.PositiveIntegerField(default=0, help_text="Finished continuations, or turns.")
+    total = models.PositiveIntegerField(default=0, help_text="0: not known yet.")
+    result = models.JSONField(null=True, help_text="The sampler's last answer (trainer/journal/branches.py).")
+    answered_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["state", "requested_at"], name="evaluation_question_queue"),
+            models.Index(fields=["run", "requested_at"], name="evaluation_questions"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.suite} after iteration {self.iteration} of {self.run_id}, {self.state}"
 
 
 @receiver(post_delete, sender=BranchQuestion)

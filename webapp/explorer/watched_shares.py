@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.http import QueryDict
 
@@ -22,6 +22,7 @@ from webapp.core.database import StatementTooSlow, statement_limit
 from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 from webapp.explorer.watching import share_filters, share_problem
 from webapp.notifications.run_events import record_share
+from webapp.runs.curve_axes import curve_axes
 from webapp.runs.models import MetricPoint, Run
 from webapp.saved_views.models import SavedView, WatchedRun
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet
@@ -121,7 +122,7 @@ def _store(run: Run, view: SavedView, shares: Mapping[int, float], *, complete: 
     views = SavedView.objects.select_for_update(of=("self",)).filter(curve=view.curve, query=view.query)
     if runs.filter(pk=run.pk).only("pk").first() is None or views.filter(pk=view.pk).first() is None:
         return
-    axes = _axes(run, shares)
+    axes = curve_axes(run, shares)
     points = (
         MetricPoint(run=run, name=view.metric, iteration=iteration, value=share, tokens=tokens, seconds=seconds)
         for iteration, share in shares.items()
@@ -133,10 +134,3 @@ def _store(run: Run, view: SavedView, shares: Mapping[int, float], *, complete: 
         record_share(run, view, max(above), shares[max(above)])
     if complete:
         WatchedRun.objects.update_or_create(view=view, run=run, defaults=WatchedRun.state_of(run))
-
-
-def _axes(run: Run, iterations: Iterable[int]) -> dict[int, tuple[int, float]]:
-    """Return tokens and seconds of these iterations, as the run's other metrics have them."""
-    points = MetricPoint.objects.filter(run=run, iteration__in=list(iterations)).values("iteration")
-    rows = points.values_list("iteration", Max("tokens"), Max("seconds"))
-    return {iteration: (tokens, seconds) for iteration, tokens, seconds in rows}

@@ -14,6 +14,7 @@ from trainer.journal.events import Notice
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
 from webapp.annotations.queries import is_annotated
+from webapp.branching.answer_metrics import do_restore_metrics
 from webapp.ingest import echo_trap_detector, writer
 from webapp.ingest.imports import do_settle_end
 from webapp.ingest.tailer import JournalTailer
@@ -52,6 +53,7 @@ def do_rebuild(run: Run, folder: Path | None = None, *, skip_bad_lines: bool = F
     JournalTailer(run, folder, skip_bad_lines=skip_bad_lines).drain()
     _drop_unannounced(run)
     run.refresh_from_db()
+    do_restore_metrics(run)
     logger.warning("Run %s: rebuilt from its journal, %d events (%d before).", run.slug, run.seq, previous_seq)
     notify_on_commit(run.pk)
     return run

@@ -14,6 +14,7 @@ from trainer.journal import events as journal
 from trainer.journal import token_arrays
 from trainer.metrics.training_use import TRAINED, USE_PREFIX
 from webapp.annotations.queries import is_annotated
+from webapp.branching.models import EvaluationQuestion
 from webapp.core import ids
 from webapp.core.database import delete_in_chunks, lift_statement_timeout
 from webapp.ingest import log_text
@@ -201,6 +202,8 @@ def _supersede(run: Run, event: journal.RunStarted) -> None:
     Checkpoint.objects.filter(run=run, iteration__gt=iteration).delete()
     TimelinePart.objects.filter(run=run, part="iteration", iteration__gt=iteration).update(repeated=True)
     Evaluation.objects.filter(run=run, iteration__gt=evaluated).exclude(suite__in=kept).delete()
+    asked = EvaluationQuestion.objects.filter(run=run, iteration__gt=evaluated, requested_at__lt=moment(event.time))
+    asked.exclude(suite__in=kept).delete()
     evaluations = Q(split="eval", iteration__gt=evaluated) & ~Q(suite__in=kept)
     repeated = Group.objects.filter(Q(split="train", iteration__gt=iteration) | evaluations, run=run)
     shared = ShareLink.objects.filter(trajectory__group__in=repeated).values("trajectory")

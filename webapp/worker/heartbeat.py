@@ -21,6 +21,7 @@ from webapp.runs.queue import device_classes
 from webapp.runs.queue.dead_workers import live_workers
 from webapp.runs.queue.order import CLOCK_TOLERANCE
 from webapp.worker import liveness, ray_cluster, run_limits, trainer_environment
+from webapp.worker.computations.evaluation_thread import EvaluationAnswers
 from webapp.worker.computations.question_thread import QuestionAnswers
 from webapp.worker.computations.token_thread import TokenComputations
 from webapp.worker.downloads import models_folder
@@ -82,6 +83,7 @@ class Heartbeat:
         self._downloads = ModelDownloads(name, self.description["model_store"])
         self._tokens = TokenComputations(name)
         self._questions = QuestionAnswers(name)
+        self._evaluations = EvaluationAnswers(name)
         self._deaths = SupervisorDeaths(name)
         self._wake = threading.Event()
         self._reap_wake = threading.Event()
@@ -103,6 +105,7 @@ class Heartbeat:
         self._downloads.start()
         self._tokens.start()
         self._questions.start()
+        self._evaluations.start()
 
     def leave(self) -> None:
         """Mark the worker as stopping: its supervisors read this from the database and give their runs back."""
@@ -117,6 +120,7 @@ class Heartbeat:
         self._downloads.stop()
         self._tokens.stop()
         self._questions.stop()
+        self._evaluations.stop()
         self._thread.join(HEARTBEAT_INTERVAL)
         self._reaper.join(HEARTBEAT_INTERVAL)
         if self._cluster is not None:

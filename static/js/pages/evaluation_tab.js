@@ -34,8 +34,10 @@ document.addEventListener("runreloaded", () => draw(FETCH_DELAY));
 for (const failed of ["htmx:sendError", "htmx:responseError"])
   document.addEventListener(failed, () => draw(FETCH_INTERVAL));
 document.addEventListener("htmx:beforeSwap", (event) => {
-  const swap = /** @type {CustomEvent<{shouldSwap: boolean, serverResponse: string}>} */ (event).detail;
-  if (!swap.shouldSwap || swap.serverResponse.includes('id="exams"')) return;
+  /** @type {{target: Element, shouldSwap: boolean, serverResponse: string}} */
+  const swap = /** @type {CustomEvent} */ (event).detail;
+  const isExpected = swap.target.id === "exams" ? 'id="exams"' : /^\s*(<li class="evaluation-question"|$)/;
+  if (!swap.shouldSwap || swap.serverResponse.search(isExpected) >= 0) return;
   swap.shouldSwap = false; // the login page instead of the results
   location.reload();
 });

@@ -24,11 +24,11 @@ from trainer.journal.protocol import CHECKPOINT_STATE, checkpoint_path
 from webapp.annotations.actions import do_comment
 from webapp.annotations.models import Comment, Star, Tagging
 from webapp.api.root import api
-from webapp.branching.models import BranchQuestion
+from webapp.branching.models import BranchQuestion, EvaluationQuestion
 from webapp.notifications.models import Delivery, Rule
 from webapp.notifications.rule_actions import do_create_rule
 from webapp.reports.actions import do_create_report
-from webapp.runs.models import GeneralizationMatrix, Run, StoredModel, Worker
+from webapp.runs.models import Evaluation, GeneralizationMatrix, Run, StoredModel, Worker
 from webapp.studies.actions import do_create_study
 from webapp.studies.models import Study
 from webapp.studies.study_plan import planned
@@ -67,6 +67,7 @@ BODIES: dict[str, Any] = {
     "control_study": {"action": "pause"},
     "update_report": {"body": "Better words.", "version": 1},
     "ask_question": {"turn": 0, "samples": 2},
+    "ask_about_evaluation": {"kind": "thoughts", "suite": "Sokoban"},
     "create_comment": {"text": "Look at this.", "turn": 0},
     "update_comment": {"text": "Look at that."},
     "create_alert": {"name": "Failures", "events": ["failed"], "channel": "inbox"},
@@ -91,6 +92,7 @@ PARTS = {
     "comments": "comment",
     "alerts": "rule",
     "branches": "question",
+    "questions": "evaluation_question",
     "teams": "team",
 }
 """First part of a path → the object that its slug names; others name the run."""
@@ -145,6 +147,15 @@ def path_values(people: People, run: Run) -> dict[str, str]:
     question = BranchQuestion.objects.create(
         trajectory=found, kind="value", samples=4, total=4, requested_by=people.owner, requested_at=timezone.now()
     )
+    about_evaluation = EvaluationQuestion.objects.create(
+        run=run,
+        kind="corrections",
+        suite="Sokoban",
+        samples=4,
+        most_attempts=9,
+        iteration=0,
+        requested_at=timezone.now(),
+    )
     GeneralizationMatrix.objects.create(run=run, seq=1, time=timezone.now(), policies=[], suites=[], cells=[])
     checkpoint = run.folder / checkpoint_path(1)
     checkpoint.mkdir(parents=True)
@@ -165,6 +176,7 @@ def path_values(people: People, run: Run) -> dict[str, str]:
         "comment": comment.slug,
         "rule": rule.slug,
         "question": question.slug,
+        "evaluation_question": about_evaluation.slug,
         "offset": str(run.journal_offset),
     }
 
@@ -174,6 +186,9 @@ def prepared(name: str, path_values: dict[str, str]) -> None:
     Worker.objects.update(last_seen_at=timezone.now())  # alive, however long the operations before have taken
     if name == "delete_run":
         Run.objects.update(state=Run.State.FINISHED)
+    if name == "ask_about_evaluation":
+        Trajectory.objects.filter(slug=path_values["trajectory"]).update(split="eval", iteration=0)
+        Evaluation.objects.exclude(iteration=0).delete()
     if name == "compute_trajectory_tokens":
         TokenArrays.objects.all().delete()
     if name in ("append_journal", "put_image"):

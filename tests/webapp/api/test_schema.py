@@ -26,7 +26,7 @@ from tests.webapp.observed_images import observe
 from tests.webapp.page_requests import play
 from webapp.annotations.actions import do_comment
 from webapp.api.root import api
-from webapp.branching.models import BranchQuestion
+from webapp.branching.models import BranchQuestion, EvaluationQuestion
 from webapp.notifications.models import Rule
 from webapp.notifications.rule_actions import do_create_rule
 from webapp.reports.actions import do_create_report
@@ -118,7 +118,10 @@ def path_values(people: People, run: Run) -> PathValues:
     question = BranchQuestion.objects.create(
         trajectory=found, kind="value", samples=4, total=4, requested_by=people.owner, requested_at=timezone.now()
     )
-    slugs |= {"branches": question.slug}
+    about_evaluation = EvaluationQuestion.objects.create(
+        run=run, kind="thoughts", suite="Sokoban", samples=8, most_attempts=24, iteration=0, requested_at=timezone.now()
+    )
+    slugs |= {"branches": question.slug, "questions": about_evaluation.slug}
     slugs |= {"comments": comment.slug, "alerts": rule.slug, "teams": people.team.slug}
     return PathValues(
         slugs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,9 +13,11 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET, require_safe
 
 from trainer.metrics import charts
+from webapp.branching.models import EvaluationQuestion
 from webapp.core.streaming import release_connection
 from webapp.explorer.evaluation_history import load_history
 from webapp.pages.drawing_response import drawing_response
+from webapp.pages.evaluation_answers import EvaluationAnswer, answers_by_suite
 from webapp.pages.run_page import run_page
 from webapp.runs import generalization
 from webapp.runs.access import get_run
@@ -25,6 +27,7 @@ from webapp.trajectories.render.animation import CONTENT_TYPES
 from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.render.preview import STYLE
 from webapp.trajectories.render.wall import WallFrame, draw_wall
+from webapp.trajectories.token_computation import weights_problem
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,11 @@ class Result:
 
 @dataclass(frozen=True)
 class SuiteResults:
-    """A suite and its results, oldest first."""
+    """A suite and its results, oldest first, and the questions about its evaluations."""
 
     suite: str
     results: list[Result]
+    answers: list[EvaluationAnswer] = field(default_factory=list)
 
     @property
     def sampled(self) -> bool:
@@ -61,6 +65,13 @@ class SuiteResults:
     @property
     def last(self) -> Evaluation:
         return self.results[-1].evaluation
+
+    @property
+    def unasked(self) -> list[tuple[str, str]]:
+        """Kinds of questions, with their names, that nobody has asked about the newest evaluation."""
+        newest = [answer.question for answer in self.answers if answer.question.iteration == self.last.iteration]
+        asked = {question.kind for question in newest if question.state != EvaluationQuestion.State.FAILED}
+        return [(kind, name) for kind, name in EvaluationQuestion.Kind.choices if kind not in asked]
 
 
 def suite_results(evaluations: list[Evaluation]) -> list[SuiteResults]:
@@ -109,12 +120,16 @@ def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
     """Show the main suite through training, the results of each suite, and results of other policies."""
     run = get_run(request.user, slug)
     suites = load_results(run)
+    answers = answers_by_suite(request.user, run)
+    for suite in suites:
+        suite.answers.extend(answers.get(suite.suite, []))
     return run_page(
         request,
         run,
         "run-evaluation",
         "runs/evaluation.html",
         suite_results=suites,
+        askable=not weights_problem(run),
         history=load_history(run, [suite.evaluation for suite in suites[0].results]) if suites else None,
         width=charts.WHISKER,
         axis=mark_safe(charts.whisker_axis()),

@@ -3,139 +3,78 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from django.db.models import F
-from pydantic import ValidationError
 
 from trainer.journal.attempt_lines import lines_about, lines_beside
 from trainer.journal.branches import (
     END_TYPES,
     Advanced,
     Answer,
-    Cancel,
     Failed,
     Partial,
     Played,
+    Question,
     Restored,
 )
 from webapp.branching.actions import waiting_questions
 from webapp.branching.asked import as_sent, wanted_weights
 from webapp.branching.lineage import recorded_attempt
 from webapp.branching.models import BranchQuestion
-from webapp.branching.wake import Wake
 from webapp.core.database import database_now
 from webapp.ingest.branch_rows import BranchesRefused, do_begin_branches, do_forget_unfinished, do_store_played
 from webapp.runs import worker_requests
-from webapp.runs.models import Run, Worker
-from webapp.trajectories.models import Trajectory
-from webapp.worker.computations import attempt_folder
+from webapp.runs.models import Run
 from webapp.worker.computations.attempt_folder import Weights
 from webapp.worker.computations.branch_lines import BranchLines
-from webapp.worker.computations.computation_limits import ComputationLimits
-from webapp.worker.computations.job_ends import ComputationFailed, ComputationWithdrawn, WorkerStops
-from webapp.worker.computations.request_loop import RequestLoop
-from webapp.worker.computations.sampler_process import Command, SamplerProcess, sampler_command
-from webapp.worker.computations.warm_samplers import WarmSampler, WarmSamplers
+from webapp.worker.computations.job_ends import ComputationFailed, ComputationWithdrawn
+from webapp.worker.computations.sampler_loop import Arriving, SamplerLoop, Unanswered
 
-POLL_SECONDS = 0.1
-REST_SECONDS = 5.0
-"""Interval in which questions are noticed if Redis does not say that one was asked."""
 SHOWN_SECONDS = 0.4
 """Interval in which partial responses are stored for open pages."""
-CANCEL_SECONDS = 5.0
 MAX_PARTIAL = 2000
 """Characters of a partial response, its end."""
 MAX_OTHERS = 64
 """Attempts from which the thought of another one is taken."""
 
 
-class QuestionAnswers(RequestLoop[BranchQuestion]):
-    """The thread of one worker."""
+class QuestionAnswers(SamplerLoop[BranchQuestion]):
+    """The thread of one worker for questions about attempts."""
 
     NAME, FOLDER = "Branching", "samplers"
 
-    def __init__(self, worker: str, command: Command = sampler_command, pace: float = 1.0) -> None:
-        super().__init__(worker, pace)
-        self._samplers = WarmSamplers(self.root, command)
-        self._wake = Wake(self.end)
-
-    def clean(self) -> None:
-        """Delete the folders that a lost worker left, with its processes."""
-        for name in self.root.folders():
-            self.root.remove(name)
-
-    def waiting(self) -> list[BranchQuestion]:
-        self._samplers.drop_idle()
+    def pending(self) -> list[BranchQuestion]:
         return list(waiting_questions(database_now()))
 
     def weights_of(self, request: BranchQuestion) -> tuple[Run, int]:
         return request.run_with_weights, wanted_weights(request)
 
-    def rest(self) -> None:
-        self._wake.wait(REST_SECONDS * self.pace)
-
-    def close(self) -> None:
-        self._samplers.close()
-        self._wake.close()
-
-    def carry_out(self, request: BranchQuestion, worker: Worker, weights: Weights) -> None:
-        def keep_alive() -> None:
-            self.keep_alive(request)
-
+    def begin(self, request: BranchQuestion) -> None:
         if request.kind == BranchQuestion.Kind.BRANCH and not do_begin_branches(request):
             raise ComputationWithdrawn
-        run = request.run_with_weights
-        sampler = self._samplers.get(run, weights, worker.slots, keep_alive)
-        folder = f"attempts/{request.slug}"
-        try:
-            self._write_journal(request, sampler, folder)
-            self._ask(request, sampler, folder, weights)
-        except BaseException as error:
-            self._give_up(request, sampler, error, run, weights)
-            raise
-        finally:
-            sampler.used = time.monotonic()
-            sampler.inside.remove(folder)
 
-    def _write_journal(self, request: BranchQuestion, sampler: WarmSampler, folder: str) -> None:
-        attempt = request.trajectory
-        attempt_folder.prepare_journal(
-            attempt.run,
-            _lines(request, recorded_attempt(attempt)),
-            sampler.inside,
-            folder,
-            lambda: self.keep_alive(request),
-            BranchLines.of(attempt),
-        )
+    def forget(self, request: BranchQuestion) -> None:
+        do_forget_unfinished(request)
 
-    def _ask(self, request: BranchQuestion, sampler: WarmSampler, folder: str, weights: Weights) -> None:
-        try:
-            question = as_sent(request, str(sampler.inside.path_to(folder)))
-        except ValidationError as error:
-            raise ComputationFailed(f"The question is not valid: {error.errors()[0]['msg']}.") from None
-        process = sampler.process
-        process.send(question)
-        arriving, limits = _Arriving(request, weights), ComputationLimits(process)
-        while not arriving.is_over:
-            self.keep_alive(request)
-            limits.check()
-            arriving.take(process.receive(POLL_SECONDS))
+    def journal_run(self, request: BranchQuestion) -> Run:
+        return request.trajectory.run
 
-    def _give_up(
-        self, request: BranchQuestion, sampler: WarmSampler, error: BaseException, run: Run, weights: Weights
-    ) -> None:
-        """Cancel the question; a process that does not stop, or that failed, is ended."""
-        asked_to_stop = isinstance(error, ComputationWithdrawn | WorkerStops)
-        goes_on = isinstance(error, _Unanswered) or (asked_to_stop and _cancelled(sampler.process, request))
-        if not goes_on:
-            self._samplers.drop(run, weights)
-        if not isinstance(error, ComputationWithdrawn):
-            do_forget_unfinished(request)
+    def lines(self, request: BranchQuestion) -> Callable[[bytes], bool]:
+        attempt = recorded_attempt(request.trajectory)
+        if request.kind != BranchQuestion.Kind.THOUGHTS:
+            return lines_about(attempt.key)
+        return lines_beside(attempt.key, attempt.iteration, attempt.split, MAX_OTHERS)
 
+    def branch(self, request: BranchQuestion) -> BranchLines | None:
+        return BranchLines.of(request.trajectory)
 
-class _Unanswered(ComputationFailed):
-    """The sampler itself says that there is no answer; it takes further questions."""
+    def sent(self, request: BranchQuestion, folder: str) -> Question:
+        return as_sent(request, folder)
+
+    def arriving(self, request: BranchQuestion, weights: Weights) -> Arriving:
+        return _Arriving(request, weights)
 
 
 class _Arriving:
@@ -176,7 +115,7 @@ class _Arriving:
                 self._partial.pop(str(answer.branch), None)
                 self._columns["partial"] = self._partial
             case Failed():
-                raise _Unanswered(_as_sentence(answer.message))
+                raise Unanswered(answer.message)
             case _ if answer.type in END_TYPES:
                 self._end(answer)
 
@@ -197,28 +136,3 @@ class _Arriving:
         if not worker_requests.do_report(self._request, **self._columns):
             raise ComputationWithdrawn
         self._columns, self._shown = {}, time.monotonic()
-
-
-def _lines(request: BranchQuestion, attempt: Trajectory) -> Any:
-    if request.kind != BranchQuestion.Kind.THOUGHTS:
-        return lines_about(attempt.key)
-    return lines_beside(attempt.key, attempt.iteration, attempt.split, MAX_OTHERS)
-
-
-def _cancelled(process: SamplerProcess, request: BranchQuestion) -> bool:
-    """Cancel the question. Returns False if the process does not stop."""
-    deadline = time.monotonic() + CANCEL_SECONDS
-    try:
-        process.send(Cancel(id=request.slug))
-        while time.monotonic() < deadline:
-            for answer in process.receive(POLL_SECONDS):
-                if getattr(answer, "id", "") == request.slug and answer.type in END_TYPES:
-                    return True
-    except ComputationFailed:
-        pass
-    return False
-
-
-def _as_sentence(message: str) -> str:
-    text = message.strip() or "there is no answer"
-    return f"{text[:1].upper()}{text[1:2000].rstrip('.')}."

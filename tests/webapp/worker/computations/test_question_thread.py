@@ -27,7 +27,7 @@ from webapp.runs.models import Run, Worker
 from webapp.runs.run_files import RunFiles
 from webapp.trajectories.models import BRANCH, Group, TokenArrays, Trajectory, Turn
 from webapp.trajectories.serialize import turn_events
-from webapp.worker.computations import computation_limits, question_thread
+from webapp.worker.computations import computation_limits, sampler_loop
 from webapp.worker.computations.question_thread import QuestionAnswers
 from webapp.worker.computations.sampler_process import Command, sampler_command
 
@@ -261,7 +261,7 @@ def test_finished_branches_survive_the_sampler(attempt: Trajectory, people: Peop
 def test_a_withdrawn_question_ends(
     attempt: Trajectory, people: People, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(question_thread, "CANCEL_SECONDS", 1.0)
+    monkeypatch.setattr(sampler_loop, "CANCEL_SECONDS", 1.0)
     jobs = attempt.run.folder.parents[1] / QuestionAnswers.FOLDER
     partial = "say(type='partial', id=id, branch=1, turn=0, text='So far\\0')"
     waits = f"{partial}\ntime.sleep(60)"
