@@ -132,7 +132,7 @@ def _answer(
 ) -> EvaluationAnswer:
     when = question.run.when(question.iteration)
     author = question.requested_by.get_username() if question.requested_by else "a former member"
-    common = {"when": when, "author": author if inside else ""}
+    common: dict[str, Any] = {"when": when, "author": author if inside else ""}
     if question.state == State.QUEUED:
         return EvaluationAnswer(question, **common, status=waiting)
     if question.state == State.RUNNING:
