@@ -48,7 +48,7 @@ def do_thin(now: datetime) -> int:
             some = list(thinnable(now).order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE])
             Trajectory.with_branches.filter(pk__in=some).delete()
         gone += len(some)
-        if not some:  # the trajectories without branches may be those of the last batch
+        if not some:  # each batch may be the branches of the next one
             break
     if gone:
         logger.info("Retention: %d trajectories of ended runs were thinned out.", gone)

@@ -116,7 +116,7 @@ def test_the_tab_takes_few_queries(
     config = RunConfig.model_validate(run.config)
     journal_builder.write(run.folder, recorded_journal.started(config), matrix(), *(large(at, 0.5) for at in range(20)))
     JournalTailer(run).drain()
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(15):
         who.viewer.get(f"/runs/{run.slug}/evaluation")
 
 
