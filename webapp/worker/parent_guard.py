@@ -25,8 +25,6 @@ ORPHAN_TIMEOUT = 15.0
 """Seconds for a trainer to end after its supervisor, whose death sends it SIGTERM."""
 OOM_SCORE = "500"
 """Out of 1000: if memory runs out, Linux ends a trainer, which can resume, before the database or the web server."""
-NICENESS = 5
-"""Where trainers take all cores, pages and the database go first: a reader waits for seconds, training for hours."""
 TAG = "ECHOSCOPE_TRAINER"
 """Environment variable of a trainer and all processes that it started, even in other sessions."""
 
@@ -134,10 +132,6 @@ def main(parent: int, pid_file: Path, file_bytes: int, command: list[str]) -> No
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):  # no Linux, or a container that forbids it
         Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-    with contextlib.suppress(OSError):  # where Linux shares the time among sessions, it passes over their niceness
-        Path("/proc/self/autogroup").write_text(str(NICENESS))
     if file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     if sys.platform == "linux":

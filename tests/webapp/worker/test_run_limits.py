@@ -188,17 +188,6 @@ class TestEndedRuns:
         supervise(take(run), command=show, intervals=INTERVALS)
         assert (run.folder / "score").read_text().strip() == parent_guard.OOM_SCORE
 
-    def test_pages_go_before_trainers_where_the_processor_is_busy(self, run: Run) -> None:
-        show = script(
-            "import os\nopen(folder + '/nice', 'w').write(str(os.nice(0)))\n"
-            "open(folder + '/group', 'w').write(open('/proc/self/autogroup').read())"
-        )
-        before = os.nice(0)
-        supervise(take(run), command=show, intervals=INTERVALS)
-        assert int((run.folder / "nice").read_text()) == min(19, before + parent_guard.NICENESS)
-        if "nice" in (group := (run.folder / "group").read_text()):
-            assert int(group.split()[-1]) == parent_guard.NICENESS
-
     def test_files_of_a_run_are_private_and_it_leaves_no_core(self, run: Run) -> None:
         show = script(
             "import resource\nopen(folder + '/cores', 'w').write(str(resource.getrlimit(resource.RLIMIT_CORE)))"
