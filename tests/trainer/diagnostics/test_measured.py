@@ -15,9 +15,9 @@ from trainer.metrics.timeline import Timeline
 from trainer.rollout.response_parser import parse_response
 
 WITH_A_CRITIC = ["value/loss", "value/explained_variance"]
-ELSEWHERE = ("eval/", "echo_trap/", "hosted/", "claims/true_share", "system/")
-"""Metrics of evaluations, of the detector once it has enough values, of hosted models, of thoughts with claims, and of
-the machine."""
+ELSEWHERE = ("eval/", "echo_trap/", "hosted/", "claims/true_share", "system/", "thoughts/", "corrections/")
+"""Metrics of evaluations, of the detector once it has enough values, of hosted models, of thoughts with claims, of the
+machine, and of answers about an evaluation."""
 ALWAYS = [
     *(name for name in STABLE if not name.startswith(ELSEWHERE) and name not in (*WITH_A_CRITIC, "time/evaluate")),
     "time/other",

@@ -45,10 +45,10 @@ class EvaluationAnswers(SamplerLoop[EvaluationQuestion]):
         return as_sent_to_sampler(request, folder)
 
     def arriving(self, request: EvaluationQuestion, weights: Weights) -> Arriving:
-        return _Arriving(request, weights)
+        return _ArrivingSummary(request, weights)
 
 
-class _Arriving:
+class _ArrivingSummary:
     """Stores progress and answer of one question as they arrive."""
 
     def __init__(self, request: EvaluationQuestion, weights: Weights) -> None:
