@@ -70,7 +70,7 @@ def test_the_real_sampler_answers_both_questions(finished: Run, people: People, 
     success = MetricPoint.objects.get(run=finished, iteration=2, name=f"eval/{finished.environment}/success")
     assert (influence.tokens, influence.seconds) == (success.tokens, success.seconds), "at the place of its iteration"
     (warm,) = (finished.folder.parents[1] / EvaluationAnswers.FOLDER).iterdir()
-    assert not list((warm / "attempts").iterdir())
+    wait_until(lambda: not list((warm / "attempts").iterdir()))
 
 
 def test_failures_are_sentences_and_cancelling_ends_the_answer(finished: Run, people: People, threads: Threads) -> None:

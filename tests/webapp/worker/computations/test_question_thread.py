@@ -133,7 +133,7 @@ def test_the_real_sampler_plays_on_from_an_attempt(attempt: Trajectory, people: 
     influences = Influences.model_validate(ended(thoughts).result)
     assert any(turn.other for turn in influences.turns), "thoughts of other attempts were sent along"
     assert list(jobs.iterdir()) == [warm], "one process answered all"
-    assert not list((warm / "attempts").iterdir())
+    wait_until(lambda: not list((warm / "attempts").iterdir()))
 
     ahead = Trajectory.objects.filter(run=attempt.run)
     counted = ahead.count(), ahead.exclude(split__in=["train", "eval"]).count()
