@@ -289,9 +289,8 @@ def test_every_metric_of_the_table_is_computed_somewhere() -> None:
     thoughts = {name for family in FAMILIES for name in reasoning_metrics(scores, lengths, {}, family)}
     uses = use_metrics(AttemptsUsed(iteration=1, trained=0, unused={})).keys()
     computed = tables | signals | literals | phases | gradients | thoughts | uses
-    assert METRICS.keys() - computed == {
-        metric.name for metric in ANSWERS
-    }  # which sites compute from the answers of samplers
+    by_sites = {metric.name for metric in ANSWERS}
+    assert METRICS.keys() - computed == by_sites
     assert (tables | signals) - METRICS.keys() == set()
 
 
