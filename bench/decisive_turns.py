@@ -19,12 +19,12 @@ from pathlib import Path
 from trainer.branching.asking import Asker
 from trainer.branching.player import BranchPlayer, Weights
 from trainer.branching.questions import answer
-from trainer.diagnostics.compute import wilson
 from trainer.journal import reader
 from trainer.journal.branches import FindValue, Values
 from trainer.journal.events import TrajectoryFinished
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.loops.recorded_attempts import choose_checkpoint, find_attempt
+from trainer.metrics.statistics import wilson_interval
 from trainer.studies import machine
 
 
@@ -85,7 +85,7 @@ def main() -> None:
         fell = "none" if one.fell is None else str(one.fell + 1)
         print(f"{one.trajectory}: {one.turns} turns, value {one.first_value:.2f}; fell {fell}, solver {one.lost + 1}")
     if fallen:
-        low, high = wilson(same, len(fallen))
+        low, high = wilson_interval(same, len(fallen))
         share = f"{same / len(fallen):.0%}, 95 % interval {low:.0%} to {high:.0%}"
         print(f"\nsame turn: {same} of {len(fallen)} ({share})")
         print(f"at most one turn away: {near} of {len(fallen)}; no fall at all: {len(hopeless)}")

@@ -15,10 +15,10 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainer.diagnostics.compute import wilson
 from trainer.diagnostics.run_faults import RunFaults
 from trainer.journal import reader
 from trainer.journal.events import Fault, Metrics, RunStarted
+from trainer.metrics.statistics import wilson_interval
 
 
 def journals(folders: list[Path]) -> Iterator[Path]:
@@ -54,7 +54,7 @@ def main() -> None:
         for fault in faults:
             print(f"{journal}: {fault.cause} since iteration {fault.since} of {count}. {fault.text}")
     if runs:
-        low, high = wilson(sick, runs)
+        low, high = wilson_interval(sick, runs)
         print(f"{sick} of {runs} runs ({iterations} iterations) have a fault; 95% interval {low:.1%} to {high:.1%}")
 
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from envs import registry
 from envs.base import Board, Claim
-from trainer.diagnostics.compute import wilson
+from trainer.metrics.statistics import wilson_interval
 
 FOLDER = Path(__file__).parents[2] / "tests" / "data" / "claims"
 ENVIRONMENTS = {
@@ -161,7 +161,7 @@ def _row(score: Score) -> dict[str, Any]:
 
 def _share(right: int, total: int) -> str:
     """Format a share with its interval; a dash for none."""
-    low, high = wilson(right, total)
+    low, high = wilson_interval(right, total)
     return f"{right / total:.1%} ({low:.1%} to {high:.1%})" if total else "–"
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from trainer.diagnostics.compute import wilson
 from trainer.journal.branches import Influences, Share, Thought, TurnInfluence, TurnValue, Values
-from trainer.metrics.statistics import mean
+from trainer.metrics.statistics import mean, wilson_interval
 
 
 def share_of(outcomes: Sequence[bool]) -> Share:
     """Return the share of solved outcomes, with its interval."""
     solved, samples = sum(outcomes), len(outcomes)
-    low, high = wilson(solved, samples)
+    low, high = wilson_interval(solved, samples)
     return Share(solved=solved, samples=samples, share=solved / samples if samples else 0.0, low=low, high=high)
 
 

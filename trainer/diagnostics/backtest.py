@@ -11,11 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
-from trainer.diagnostics.compute import wilson
 from trainer.diagnostics.echo_trap import WINDOW, EchoTrap
 from trainer.diagnostics.signal_checks import REWARD, SUCCESS
 from trainer.journal.events import Alarm, Metrics, RunStarted
 from trainer.journal.reader import parse_line
+from trainer.metrics.statistics import wilson_interval
 from trainer.metrics.trap_signals import SIGNALS
 
 SPAN = 10  # window of the average that is searched for a collapse
@@ -191,5 +191,5 @@ def _count(signal: str, results: Sequence[BacktestResult]) -> str:
     if not results:
         return "–"
     count = sum(result.announced_by(signal) for result in results)
-    low, high = wilson(count, len(results))
+    low, high = wilson_interval(count, len(results))
     return f"{count} ({100 * low:.0f}–{100 * high:.0f}%)"

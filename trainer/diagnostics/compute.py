@@ -19,11 +19,10 @@ from trainer.algorithms.group_filter import FilterResult, GroupStats, group_stat
 from trainer.algorithms.kl_estimators import MAX_LOG_RATIO
 from trainer.journal.events import GroupScore, Turn
 from trainer.metrics.registry import TERM_PREFIX, finite
-from trainer.metrics.statistics import mean
+from trainer.metrics.statistics import mean, wilson_interval
 from trainer.metrics.text import ngrams, template
 from trainer.rollout.trajectory import Trajectory
 
-Z_95 = 1.959963984540054
 GARBLED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ue000-\uf8ff\ufffd]")
 """Characters that texts do not have: control characters, halves of a pair, private ones, parts of a letter."""
 
@@ -225,7 +224,7 @@ def evaluation_metrics(
     """Compute eval/<suite>/* from one trajectory per fixed prompt; empty for none."""
     if not successes:
         return {}
-    low, high = wilson(sum(successes), len(successes))
+    low, high = wilson_interval(sum(successes), len(successes))
     values = {
         "success": mean(successes),
         "success_low": low,
@@ -235,23 +234,6 @@ def evaluation_metrics(
         "actions": mean(actions),
     }
     return finite({f"eval/{suite}/{name}": value for name, value in values.items()})
-
-
-def wilson(successes: float, trials: float, z: float = Z_95) -> tuple[float, float]:
-    """Compute Wilson's score interval of a success rate, 95 % by default; (0, 1) for no trials.
-
-    Counts may be fractional: the effective sample size of dependent trials.
-    """
-    if not 0 <= successes <= trials:
-        raise ValueError(f"{successes} successes in {trials} trials cannot be")
-    if trials == 0:
-        return 0.0, 1.0
-    rate, weight = successes / trials, z * z / trials
-    centre = (rate + weight / 2) / (1 + weight)
-    half = z * math.sqrt(rate * (1 - rate) / trials + weight / (4 * trials)) / (1 + weight)
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == trials else min(1.0, centre + half)
-    return low, high
 
 
 def pass_at_k(successes: int, trials: int, k: int) -> float | None:

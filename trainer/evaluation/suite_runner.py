@@ -7,10 +7,10 @@ from statistics import fmean, variance
 
 from trainer.config.evaluation import EVALUATION_SEED
 from trainer.config.run import RunConfig
-from trainer.diagnostics.compute import evaluation_metrics, pass_at_k, wilson
+from trainer.diagnostics.compute import evaluation_metrics, pass_at_k
 from trainer.evaluation.suites import Suite
 from trainer.journal.events import Evaluation
-from trainer.metrics.statistics import mean
+from trainer.metrics.statistics import mean, wilson_interval
 from trainer.rollout.runner import GroupPlan
 from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
@@ -65,7 +65,7 @@ def success_interval(by_prompt: Sequence[Sequence[bool]]) -> tuple[float, float]
     """Compute the 95% interval of the success rate from one or more outcomes per prompt."""
     outcomes = [outcome for prompt in by_prompt for outcome in prompt]
     if len(by_prompt) == len(outcomes):
-        return wilson(sum(outcomes), len(outcomes))
+        return wilson_interval(sum(outcomes), len(outcomes))
     return clustered_interval(fmean(outcomes), [fmean(prompt) for prompt in by_prompt], len(outcomes))
 
 
@@ -87,7 +87,7 @@ def clustered_interval(rate: float, means: Sequence[float], trials: int) -> tupl
         effective = float(clusters)
     else:
         effective = min(trials, max(clusters, rate * (1 - rate) / spread)) if spread else trials
-    return wilson(rate * effective, effective)
+    return wilson_interval(rate * effective, effective)
 
 
 def summarize(

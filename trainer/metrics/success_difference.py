@@ -12,8 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Z_95 = 1.959963984540054
-"""The 97.5 % quantile of the standard normal distribution."""
+from trainer.metrics.statistics import wilson_interval
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,7 @@ def wilson(successes: float, trials: int) -> Rate:
     """Return the rate with its Wilson interval. Raises ValueError without a trial."""
     if trials < 1:
         raise ValueError("a rate needs at least one trial")
-    rate, square = successes / trials, Z_95 * Z_95 / trials
-    centre = rate + square / 2
-    margin = Z_95 * math.sqrt(rate * (1 - rate) / trials + square / (4 * trials))
-    return Rate(rate, max(0.0, (centre - margin) / (1 + square)), min(1.0, (centre + margin) / (1 + square)))
+    return Rate(successes / trials, *wilson_interval(successes, trials))
 
 
 def correlation(before: Sequence[float], after: Sequence[float]) -> float:

@@ -21,6 +21,7 @@ from trainer.learner.attempts_used import use_metrics
 from trainer.metrics.answer_table import ANSWERS
 from trainer.metrics.reasoning_table import FAMILIES
 from trainer.metrics.registry import METRICS
+from trainer.metrics.statistics import wilson_interval
 from trainer.metrics.trap_signals import LIMIT, PREFIX
 from trainer.rollout.trajectory import Trajectory
 
@@ -244,17 +245,17 @@ def test_mismatch_matches_a_hand_calculation() -> None:
 
 
 def test_wilson_interval_of_known_counts() -> None:
-    assert compute.wilson(8, 10) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
-    assert compute.wilson(0, 256) == (0.0, pytest.approx(0.01478, abs=1e-5))
-    assert compute.wilson(0, 0) == (0.0, 1.0)
+    assert wilson_interval(8, 10) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+    assert wilson_interval(0, 256) == (0.0, pytest.approx(0.01478, abs=1e-5))
+    assert wilson_interval(0, 0) == (0.0, 1.0)
 
 
 @given(st.integers(1, 500), st.data())
 def test_the_interval_contains_the_rate_and_stays_within_zero_and_one(trials: int, data: st.DataObject) -> None:
     successes = data.draw(st.integers(0, trials))
-    low, high = compute.wilson(successes, trials)
+    low, high = wilson_interval(successes, trials)
     assert 0.0 <= low <= successes / trials <= high <= 1.0
-    assert compute.wilson(trials - successes, trials) == (pytest.approx(1 - high), pytest.approx(1 - low))
+    assert wilson_interval(trials - successes, trials) == (pytest.approx(1 - high), pytest.approx(1 - low))
 
 
 def test_pass_at_k_is_the_exact_probability_without_replacement() -> None:

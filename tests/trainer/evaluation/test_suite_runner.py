@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.config.run import RunConfig
-from trainer.diagnostics.compute import wilson
 from trainer.evaluation.suite_runner import group_plans, pass_at_ks, success_interval, summarize
 from trainer.evaluation.suites import get_suites
 from trainer.metrics.registry import get_spec
+from trainer.metrics.statistics import wilson_interval
 from trainer.rollout.trajectory import Trajectory
 from trainer.seeds import Purpose, derive
 
@@ -76,7 +76,7 @@ def test_a_finished_evaluation_is_summarised_with_its_interval():
     event, values = summarize(suite, 10, played(*[[n < 3] for n in range(8)]), final=True)
     assert (event.suite, event.prompts, event.samples, event.iteration, event.final) == ("Sokoban", 8, 1, 10, True)
     assert event.success == values["eval/Sokoban/success"] == pytest.approx(3 / 8)
-    assert (event.success_low, event.success_high) == wilson(3, 8)
+    assert (event.success_low, event.success_high) == wilson_interval(3, 8)
     assert event.pass_at == {}
     assert not any("pass@" in name for name in values)
 
@@ -110,11 +110,11 @@ def test_k_grows_in_powers_of_two_up_to_all_samples(samples, k):
 
 def test_perfectly_correlated_samples_count_as_one():
     alike = [[n < 4] * 6 for n in range(10)]
-    assert success_interval(alike) == pytest.approx(wilson(4, 10))
+    assert success_interval(alike) == pytest.approx(wilson_interval(4, 10))
 
 
 def test_independent_samples_count_in_full():
-    assert success_interval([[True, True, False]] * 10) == pytest.approx(wilson(20, 30))
+    assert success_interval([[True, True, False]] * 10) == pytest.approx(wilson_interval(20, 30))
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=12))
@@ -124,5 +124,5 @@ def test_the_interval_contains_the_rate_and_is_at_least_as_wide_as_for_independe
     rate = sum(flat) / len(flat)
     assert 0 <= low <= rate + 1e-12
     assert rate - 1e-12 <= high <= 1
-    narrowest = wilson(sum(flat), len(flat))
+    narrowest = wilson_interval(sum(flat), len(flat))
     assert high - low >= narrowest[1] - narrowest[0] - 1e-9

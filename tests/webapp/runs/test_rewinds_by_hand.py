@@ -56,19 +56,19 @@ def test_a_rewind_waits_for_the_trainer_and_becomes_part_of_the_settings(trained
     assert (written["rewind_to"], written["changes"], written["by"]) == (1, RATE, "ada")
     before = snapshot(trained)
     made = [answer(asked.request), Rewound(number=1, from_iteration=3, to_iteration=1)]
-    told = tell(trained, *made)
-    assert told.config["rewinds"] == {"3": "1"}
-    assert told.config["changes"] == {"optimizer.policy_lr@2/1": "5e-5"}
-    assert RunConfig.model_validate(told.config).at_iteration(2, 1).optimizer.policy_lr == 5e-5
-    assert snapshot(told)["changes"] == [{"request": asked.request, "iteration": 2, "changes": RATE, "rewind_from": 3}]
+    after = tell(trained, *made)
+    assert after.config["rewinds"] == {"3": "1"}
+    assert after.config["changes"] == {"optimizer.policy_lr@2/1": "5e-5"}
+    assert RunConfig.model_validate(after.config).at_iteration(2, 1).optimizer.policy_lr == 5e-5
+    assert snapshot(after)["changes"] == [{"request": asked.request, "iteration": 2, "changes": RATE, "rewind_from": 3}]
     frames = [event.model_dump(mode="json") | {"seq": before["seq"] + n} for n, event in enumerate(made, 1)]
     reduced = evaluate("live/reducer.js", "reduceAll(data.state, data.events)", {"state": before, "events": frames})
-    assert reduced["changes"] == snapshot(told)["changes"]
+    assert reduced["changes"] == snapshot(after)["changes"]
     line = LogLine.objects.get(run=trained, message__startswith="ada requested")
     assert line.message == (
         "ada requested a rewind to iteration 1, optimizer.policy_lr = 5e-5 (it collapsed), from iteration 2 on."
     )
-    resumed = tell(told, journal_builder.started(attempt=2, from_iteration=1))
+    resumed = tell(after, journal_builder.started(attempt=2, from_iteration=1))
     assert (resumed.iteration, list(resumed.checkpoints.values_list("iteration", flat=True))) == (1, [1])
     do_rebuild_ended(resumed)
     (kept,) = resumed.setting_changes.all()
@@ -76,12 +76,12 @@ def test_a_rewind_waits_for_the_trainer_and_becomes_part_of_the_settings(trained
 
 
 def test_values_asked_for_after_a_rewind_hold_after_it_only(trained: Run, people: People) -> None:
-    told = tell(trained, Rewound(number=1, from_iteration=3, to_iteration=1))
-    asked = do_request_changes(told, people.owner, RATE, "").request
-    told = tell(told, answer(asked, iteration=4, rewind_from=None, rewind_to=None))
-    assert told.config["changes"] == {"optimizer.policy_lr@4/1": "5e-5"}
-    assert not told.config["rewinds"]
-    (rate,) = [shown for shown in setting_changes.changeable_settings(told, {}) if shown.name in RATE]
+    after = tell(trained, Rewound(number=1, from_iteration=3, to_iteration=1))
+    asked = do_request_changes(after, people.owner, RATE, "").request
+    after = tell(after, answer(asked, iteration=4, rewind_from=None, rewind_to=None))
+    assert after.config["changes"] == {"optimizer.policy_lr@4/1": "5e-5"}
+    assert not after.config["rewinds"]
+    (rate,) = [shown for shown in setting_changes.changeable_settings(after, {}) if shown.name in RATE]
     assert rate.value == "5e-05"
 
 
@@ -142,12 +142,12 @@ def test_writers_confirm_a_rewind_on_its_page_and_a_notice_waits_with_them(train
         assert notice in shown
         assert contains(shown, "asked to go back to iteration 1 (it collapsed)")
     assert contains(who.owner.get(page).content.decode(), "A rewind to iteration 1 waits for the trainer already.")
-    told = tell(trained, answer(asked.request, changes={}), Rewound(number=1, from_iteration=3, to_iteration=1))
-    assert notice not in who.owner.get(f"/runs/{told.slug}/").content.decode()
+    after = tell(trained, answer(asked.request, changes={}), Rewound(number=1, from_iteration=3, to_iteration=1))
+    assert notice not in who.owner.get(f"/runs/{after.slug}/").content.decode()
     assert contains(
         who.viewer.get(settings).content.decode(), "Back to the checkpoint of iteration 1, from iteration 3"
     )
-    assert contains(who.viewer.get(f"/runs/{told.slug}/curves").content.decode(), "From iteration 2: back from 3")
+    assert contains(who.viewer.get(f"/runs/{after.slug}/curves").content.decode(), "From iteration 2: back from 3")
 
 
 def test_changes_that_come_again_are_announced(trained: Run, who: Visitors) -> None:
