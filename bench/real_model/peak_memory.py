@@ -46,7 +46,7 @@ _LORA = ("lora.rank=64",)
 _EVERY_GROUP = "algorithm.group_filter=none"
 _PPO = ("algorithm.estimator=gae", _EVERY_GROUP, "algorithm.kl_coef=0.001")
 _REINFORCE = ("algorithm.estimator=reinforce_plus_plus", _EVERY_GROUP, "algorithm.kl_coef=0")
-_SFT = ("sft.demonstrations=32", "sft.validation_demonstrations=4", "sft.batch=8", "iterations=2")
+_SFT = ("sft.demonstrations=32", "sft.batch=8", "iterations=2")
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "evaluate": ("evaluate", (*_LAKE, "evaluation.prompts=12")),
     "sft": ("sft", (*_BANDIT, *_ALL, *_SFT)),

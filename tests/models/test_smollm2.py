@@ -94,7 +94,7 @@ def test_it_is_evaluated_without_training(smollm2: Path, tmp_path: Path) -> None
 @pytest.fixture(scope="module")
 def imitated(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sft")
-    sft = {"demonstrations": 16, "validation_demonstrations": 2, "batch": 8, "learning_rate": 5e-4}
+    sft = {"demonstrations": 16, "batch": 8, "learning_rate": 5e-4}
     made = config("sft", NAME, sft=sft, iterations=4, environment={"mix": [{"name": "BanditRev", "share": 0.5}]})
     assert run_factory.run(made, folder, folder / "cache").reason == "completed"
     return folder

@@ -11,6 +11,9 @@ from trainer.config.base import POCKET, Section, setting
 from trainer.config.conditions import EVALUATES, NoEffect, is_none_of, is_one_of, is_zero
 from trainer.config.environment import MixedEnvironment, check_mix
 
+MAX_HELD_OUT = 100
+"""Maximum number of demonstrations held out for validation (paper, appendix C)."""
+
 
 class SftConfig(Section):
     """Imitation of a solver: all of a run of kind sft, or the warm-up at the beginning of a training run.
@@ -47,19 +50,11 @@ class SftConfig(Section):
     )
     demonstrations: int = setting(
         1000,
-        "Demonstrations to learn from.",
+        "Demonstrations to learn from. A further batch of them, and at most 100, is held out for validation.",
         unit="trajectories",
         source="paper, appendix C: 1,000",
         gt=0,
         le=1_000_000,
-    )
-    validation_demonstrations: int = setting(
-        100,
-        "Further demonstrations, held out for validation.",
-        unit="trajectories",
-        source="paper, appendix C: 100",
-        ge=0,
-        le=100_000,
     )
     mix: list[MixedEnvironment] = setting(
         [],
@@ -91,6 +86,11 @@ class SftConfig(Section):
         """Require distinct environments, and a remaining share for the run's own environments."""
         check_mix(value, "sft.mix", "the run's own environments")
         return value
+
+    @property
+    def held_out(self) -> int:
+        """Number of further demonstrations, held out for validation: a batch, up to the paper's number."""
+        return min(self.batch, MAX_HELD_OUT)
 
     @property
     def mean_batch(self) -> float:

@@ -29,7 +29,6 @@ SMOKE: Changes = {
     "evaluation.every": 0,
     "checkpoint.keep": 1,
     "sft.demonstrations": 4,
-    "sft.validation_demonstrations": 2,
     "sft.batch": 2,
     "warmup.think": True,  # the shipped policy
 }

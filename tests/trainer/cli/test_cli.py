@@ -269,7 +269,7 @@ def test_a_matrix_is_completed_printed_and_resumed(tmp_path, capsys, trained, po
 
 
 def test_the_baseline_uses_the_papers_adapters_by_default(tmp_path, capsys, pocket_folder):
-    few = ["sft.demonstrations=2", "sft.validation_demonstrations=1", "sft.batch=2", "lora.alpha=16"]
+    few = ["sft.demonstrations=2", "sft.batch=2", "lora.alpha=16"]
     more = [*changes(pocket_folder, evaluation={"prompts": 0}), *[part for change in few for part in ("--set", change)]]
     assert main.main(["sft", "--preset", "sokoban-pocket", "--out", str(tmp_path / "run"), *more]) == 0
     assert "All 1 iterations are done." in capsys.readouterr().out

@@ -161,7 +161,7 @@ def test_demonstrations_are_imitated_by_two_learners_as_by_one_process(llama_fol
     config = small(
         llama_folder,
         kind="sft",
-        sft={"demonstrations": 6, "validation_demonstrations": 2, "batch": 3},
+        sft={"demonstrations": 6, "batch": 3},
         evaluation={"prompts": 2},
     )
     run(config, tmp_path / "one")

@@ -34,7 +34,7 @@ def settings(folder, **sections):
     data = {
         "kind": "sft",
         "iterations": 5,
-        "sft": {"demonstrations": 6, "validation_demonstrations": 2, "batch": 4, "learning_rate": 2e-3},
+        "sft": {"demonstrations": 6, "batch": 4, "learning_rate": 2e-3},
         "lora": {"rank": 4, "alpha": 2},
         "evaluation": {"prompts": 2},
         "rollout": {"max_turns": 3, "max_response_tokens": 12},

@@ -26,7 +26,6 @@ SETTINGS = {
     "sft": {
         "warmup_steps": STEPS,
         "demonstrations": 6,
-        "validation_demonstrations": 2,
         "batch": 4,
         "learning_rate": 3e-3,
         "mix": [{"name": "Bandit", "share": 0.5}],

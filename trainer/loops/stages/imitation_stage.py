@@ -49,8 +49,8 @@ class ImitationStage:
         self.last = config.iterations if config.kind == "sft" else 0
         played = _play_solver(session, setup)
         # The first ones are held out, so that the validation set does not depend on the number of demonstrations.
-        held_out = config.sft.validation_demonstrations
-        self.held_out = collate(played[:held_out], self.pad_id) if held_out else None
+        held_out = config.sft.held_out
+        self.held_out = collate(played[:held_out], self.pad_id)
         self.taught = played[held_out:]
         self.environments = np.array([trajectory.environment for trajectory in self.taught])
         self.steps_per_epoch = -(-len(self.taught) // config.sft.batch)
@@ -58,7 +58,7 @@ class ImitationStage:
     def run(self, rollouts: RolloutStage, evaluator: SuiteEvaluator, checkpointer: Checkpointer) -> None:
         """Take all remaining steps, and the evaluations and checkpoints due between them."""
         session, progress, timer = self.session, self.session.progress, self.session.timer
-        if progress.iteration == self.first and self.held_out is not None:
+        if progress.iteration == self.first:
             session.journal.write(session.reporter.metrics(self.imitators.measure(self.held_out)))
         if evaluator.is_overdue():
             evaluator.run()
@@ -97,7 +97,7 @@ class ImitationStage:
         order = epoch_order(self.environments, generator)[step * size : (step + 1) * size]
         batch = collate([self.taught[index] for index in order], self.pad_id)
         metrics = self.imitators.imitate(batch, factor)
-        if self.held_out is not None and (step + 1 == steps or iteration == self.last):
+        if step + 1 == steps or iteration == self.last:
             metrics |= self.imitators.measure(self.held_out)
         self.session.progress.tokens += int(batch.mask.sum())
         return metrics | {"sft/epoch": (number + 1) / steps}
@@ -106,7 +106,7 @@ class ImitationStage:
 def _play_solver(session: RunSession, setup: PolicySetup) -> list[Trajectory]:
     """Return the demonstrations of the run, including held-out ones."""
     settings = session.config.sft
-    total = settings.validation_demonstrations + settings.demonstrations
+    total = settings.held_out + settings.demonstrations
     played: list[Trajectory] = []
     for trajectory in demonstrations(session.config, setup.chat, setup.policy.context):
         played.append(trajectory)

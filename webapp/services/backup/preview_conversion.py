@@ -97,7 +97,6 @@ _RENAMED = {
     "optimizer.shared_prompts": "prefix_sharing",
     "optimizer.update_batch": "mini_batch_trajectories",
     "sft.depth": "max_solution_length",
-    "sft.held_out": "validation_demonstrations",
     "sinks": "trackers",
     "warmup.lesson_steps": "single_state_steps",
 }
