@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
             type=_positive,
             metavar="N",
             help="N learners and N rollout actors, a pair on each GPU (Ray): the settings learners, rollout_actors and "
-            "shared_gpus of cluster",
+            "resources of cluster",
         )
         command.add_argument("--log-level", choices=LOG_LEVELS, default=argparse.SUPPRESS, help="default: warning")
         command.add_argument(

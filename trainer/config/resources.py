@@ -47,8 +47,8 @@ class Reservation(NamedTuple):
     gpus: float | None
 
 
-def _reservation(resources: Mapping[str, float], role: str) -> Reservation:
-    return Reservation(resources.get(f"{role}_cpus", 1.0), resources.get(f"{role}_gpus"))
+HALVES: Mapping[str, float] = {"learner_gpus": 0.5, "rollout_gpus": 0.5}
+"""Reservations with which each learner shares its GPU with a rollout actor."""
 
 
 class MemoryConfig(Section):
@@ -107,13 +107,9 @@ class ClusterConfig(Section):
         {},
         "CPUs and GPUs reserved for each actor: rollout_cpus, rollout_gpus, learner_cpus and learner_gpus, as in "
         "rollout_cpus=2, rollout_gpus=0.5. Left out: one CPU, and one GPU where the cluster has GPUs and policy.device "
-        "is not cpu. A vLLM engine is split over several rollout_gpus (tensor parallelism), for more speed and a "
-        "larger KV cache, also in the trainer's own process.",
-        added=True,
-    )
-    shared_gpus: bool = setting(
-        False,
-        "Each learner shares its GPU with a rollout actor: one of both on each GPU. Needs as many of both.",
+        "is not cpu. With rollout_gpus=0.5, learner_gpus=0.5 each learner shares its GPU with a rollout actor; there "
+        "must be as many of both. A vLLM engine is split over several rollout_gpus (tensor parallelism), for more "
+        "speed and a larger KV cache, also in the trainer's own process.",
         added=True,
     )
 
@@ -130,18 +126,12 @@ class ClusterConfig(Section):
         return value
 
     @model_validator(mode="after")
-    def check_shared_gpus(self) -> Self:
-        """Require pairs of a learner and a rollout actor, with half a GPU for each."""
-        if not self.shared_gpus:
-            return self
-        if not self.rollout_actors == self.learners > 0:
+    def check_pairs(self) -> Self:
+        """Require as many rollout actors as learners that share their GPUs."""
+        if self.shares_gpus and self.learners != self.rollout_actors:
             raise ValueError(
-                "shared_gpus puts a learner and a rollout actor on each GPU: set rollout_actors and learners to the "
-                "number of GPUs, or shared_gpus to false"
-            )
-        if any(name.endswith("gpus") for name in self.resources):
-            raise ValueError(
-                "shared_gpus gives each actor half a GPU: leave GPUs out of resources, or set shared_gpus to false"
+                "resources give learners and rollout actors half a GPU each: set rollout_actors and learners to the "
+                "number of GPUs, or other rollout_gpus and learner_gpus"
             )
         return self
 
@@ -152,18 +142,29 @@ class ClusterConfig(Section):
             count: number of learners, at least 1.
             plays: whether rollout actors sample; False: another server samples.
         """
-        actors = {"learners": count, "rollout_actors": count if plays else 0, "shared_gpus": plays}
-        return self.model_validate(self.model_dump() | actors)
+        actors = {"learners": count, "rollout_actors": count} if plays else {"learners": count, "rollout_actors": 0}
+        others = {name: amount for name, amount in self.resources.items() if not name.endswith("gpus")}
+        resources = {**others, **HALVES} if plays else self.resources
+        return self.model_validate(self.model_dump() | actors | {"resources": resources})
+
+    @property
+    def shares_gpus(self) -> bool:
+        """True if each learner shares its GPU with a rollout actor."""
+        return HALVES.items() <= self.resources.items()
 
     @property
     def rollout_reservation(self) -> Reservation:
         """Resources reserved for a rollout actor."""
-        return _reservation(self.resources, "rollout")
+        return self._reservation("rollout")
 
     @property
     def learner_reservation(self) -> Reservation:
         """Resources reserved for a learner."""
-        return _reservation(self.resources, "learner")
+        return self._reservation("learner")
+
+    def _reservation(self, role: str) -> Reservation:
+        gpus = None if self.shares_gpus else self.resources.get(f"{role}_gpus")
+        return Reservation(self.resources.get(f"{role}_cpus", 1.0), gpus)
 
     @property
     def uses_ray(self) -> bool:
@@ -176,7 +177,7 @@ class ClusterConfig(Section):
 
     def pairs(self, kind: str) -> int:
         """Return the number of pairs of a learner and a rollout actor that share a GPU, in a run of that kind."""
-        return self.ranks(kind) if self.shared_gpus else 0
+        return self.ranks(kind) if self.shares_gpus else 0
 
     def driver_computes(self, kind: str) -> bool:
         """True if the trainer's own process samples or learns in a run of that kind."""

@@ -12,7 +12,7 @@ from tests.trainer.cluster.journals import check_order
 from tests.trainer.cluster.test_learner_actors import REINFORCE, near, responses, small
 from tests.trainer.loops.test_train import events, run, weights
 from trainer.cli import main as cli
-from trainer.config.resources import ActorRequest, ClusterConfig
+from trainer.config.resources import HALVES, ActorRequest, ClusterConfig
 from trainer.config.run import RunConfig
 from trainer.journal.events import RunStarted
 
@@ -48,7 +48,7 @@ def test_a_run_of_two_processes_takes_the_steps_of_one(llama_folder, tmp_path):
 def test_processes_change_nothing_but_the_actors():
     config = tiny.config("pocket")
     several = config.with_processes(3)
-    assert (several.cluster.learners, several.cluster.rollout_actors, several.cluster.shared_gpus) == (3, 3, True)
+    assert (several.cluster.learners, several.cluster.rollout_actors, several.cluster.shares_gpus) == (3, 3, True)
     assert several.model_copy(update={"cluster": config.cluster}) == config
 
 
@@ -61,27 +61,19 @@ def test_an_engine_over_several_gpus_leaves_none_to_pairs(capsys, tmp_path):
 def test_servers_sample_for_several_learners_without_rollout_actors():
     engine = {"name": "server", "urls": ["http://gpu1:8000"]}
     cluster = RunConfig.model_validate({"engine": engine}).with_processes(2).cluster
-    assert (cluster.learners, cluster.rollout_actors, cluster.shared_gpus) == (2, 0, False)
+    assert (cluster.learners, cluster.rollout_actors, cluster.shares_gpus) == (2, 0, False)
 
 
 def test_a_pair_is_requested_as_one_where_both_are_needed():
-    cluster = ClusterConfig(learners=2, rollout_actors=2, resources={"rollout_cpus": 3}, shared_gpus=True)
+    cluster = ClusterConfig(learners=2, rollout_actors=2, resources={"rollout_cpus": 3, **HALVES})
     assert cluster.actors("train", "auto") == (ActorRequest(2, 4.0, None),)
     assert cluster.actors("train", "cpu") == (ActorRequest(2, 4.0, 0.0),)
     assert cluster.actors("evaluate", "auto") == (ActorRequest(2, 3, None),), "no learner has the other half"
 
 
-@pytest.mark.parametrize(
-    "settings, advice",
-    [
-        ({"learners": 2, "rollout_actors": 3}, "set rollout_actors and learners to the number of GPUs"),
-        ({}, "set rollout_actors and learners to the number of GPUs"),
-        ({"learners": 2, "rollout_actors": 2, "resources": {"rollout_gpus": 1}}, "leave GPUs out of resources"),
-    ],
-)
-def test_what_cannot_be_paired_is_refused_with_advice(settings, advice):
-    with pytest.raises(ValueError, match=advice):
-        ClusterConfig(shared_gpus=True, **settings)
+def test_what_cannot_be_paired_is_refused_with_advice():
+    with pytest.raises(ValueError, match="set rollout_actors and learners to the number of GPUs"):
+        ClusterConfig(learners=2, rollout_actors=3, resources=dict(HALVES))
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "two", "1.5"])
