@@ -108,14 +108,7 @@ class EnvironmentConfig(Section):
         {}, "Settings of the environment, as listed for each of them."
     )
     instruction: Annotated[str | None, TextRole.PLAIN] = setting(
-        None, "Wording of the task in the prompt; empty = as `wording` says."
-    )
-    wording: Literal["own", "paper"] = setting(
-        "own",
-        "Wording of the task where `instruction` is empty, own: the environment's; paper: with the content of the "
-        "paper's prompts (Bandit, Sokoban, FrozenLake and their variants; others keep their own).",
-        source="paper: appendix E",
-        added=True,
+        None, "Wording of the task in the prompt; empty = the environment's."
     )
     cells: Literal["auto", "compact", "spaced", "located"] = setting(
         "auto",
@@ -154,11 +147,6 @@ class EnvironmentConfig(Section):
             raise ValueError(f"environment.mix lists {self.name}, which is environment.name already")
         if envs.needs_variant(self.name) and not self.settings.get("id"):
             raise ValueError(envs.no_default_variant(self.name))
-        if self.wording == "paper" and not any(envs.spec(name).paper_instruction for name in self.names):
-            raise ValueError(
-                f"environment.wording: the paper has no prompt for {self.name}: choose 'own', or set "
-                "environment.instruction"
-            )
         check_mix(self.mix, "environment.mix", self.name)
         return self
 

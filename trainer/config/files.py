@@ -151,7 +151,7 @@ def open_budgets(data: dict[str, Any], before: RunConfig, names: Iterable[str]) 
     """Reset the budgets that depend on changed settings of the environment, except the ones assigned in `names`.
 
     Budgets belong to an environment: the budgets of `before` do not apply to its replacement, nor do settings that the
-    replacement lacks, or the paper's wording if the paper has none. If only the environment's settings change, such as
+    replacement lacks, or the paper's prompts if the paper has none. If only the environment's settings change, such as
     the variant of an adapter, budgets that equal the recommended ones follow.
     """
     environment, rollout = data.get("environment"), data.get("rollout")
@@ -162,14 +162,14 @@ def open_budgets(data: dict[str, Any], before: RunConfig, names: Iterable[str]) 
     if not replaced and environment.get("settings") == before.environment.settings:
         return
     if replaced and isinstance(environment, dict) and "environment" not in assigned:
-        drop_unsuited(environment, assigned)
+        drop_unsuited(environment, rollout, assigned)
     for budget in BUDGETS if replaced else recommended_before(before):
         if f"rollout.{budget}" not in assigned:
             rollout.pop(budget, None)
 
 
-def drop_unsuited(environment: dict[str, Any], assigned: Collection[str] = ()) -> None:
-    """Drop settings of a replaced environment that the new one cannot have, except the assigned names."""
+def drop_unsuited(environment: dict[str, Any], rollout: dict[str, Any], assigned: Collection[str] = ()) -> None:
+    """Drop settings of a replaced environment that do not suit the new one, except the assigned names."""
     name, settings = environment.get("name"), environment.get("settings")
     if name not in envs.names():
         return  # reported when the settings are validated
@@ -178,9 +178,9 @@ def drop_unsuited(environment: dict[str, Any], assigned: Collection[str] = ()) -
         for setting in [setting for setting in settings if setting not in known]:
             if f"environment.settings.{setting}" not in assigned:
                 del settings[setting]
-    if environment.get("wording") == "paper" and "environment.wording" not in assigned:
+    if rollout.get("format_line") == "paper" and "rollout.format_line" not in assigned:
         with suppress(ValueError):  # reported when the settings are validated
-            environment["wording"] = "paper" if envs.spec(name, settings).paper_instruction else "own"
+            rollout["format_line"] = "paper" if envs.spec(name, settings).paper_instruction else "auto"
 
 
 def recommended_before(config: RunConfig) -> list[str]:

@@ -12,7 +12,7 @@ from trainer.config.conditions import Data
 from trainer.config.dotted import value_at
 from trainer.config.engine import CPU_CACHE_VARIABLE, EAGER_VARIABLE, WEIGHTS_VARIABLE
 from trainer.config.hosted import CONTINUE
-from trainer.config.resources import RAY_ADDRESS_VARIABLE
+from trainer.config.resources import HALVES, RAY_ADDRESS_VARIABLE
 from trainer.config.run import RunConfig
 from trainer.config.update_variants import VARIANTS_VARIABLE
 
@@ -39,6 +39,7 @@ REMOVED: Mapping[str, str] = {
         _RECIPE,
     ),
     "environment.step_timeout": _limit(timeouts.ENVIRONMENT_STEP),
+    "environment.wording": "rollout.format_line=paper sets the paper's prompts, with their wording of the task",
     "environment.start_timeout": _limit(timeouts.ENVIRONMENT_START),
     "engine.server_timeout": _limit(timeouts.ENGINE_SERVER),
     **dict.fromkeys(
@@ -97,11 +98,13 @@ REMOVED: Mapping[str, str] = {
         for role in ("rollout", "learner")
         for kind in ("cpus", "gpus", "resources")
     },
+    "cluster.shared_gpus": "each learner shares its GPU with rollout_gpus=0.5, learner_gpus=0.5 in cluster.resources",
     "cluster.address": f"set the environment variable {RAY_ADDRESS_VARIABLE}",
     "evaluation.reference_play": "the solver and random actions always play the fixed puzzles, for comparison",
     "evaluation.seed": "all runs are evaluated on the same puzzles; evaluation.prompts adds further ones",
     "sft.max_solution_length": "a demonstrated solution has at most 100 actions",
     "sft.thoughts": "the pocket policy is shown thoughts in the words of its course, other models the environment's",
+    "sft.validation_demonstrations": "a batch of demonstrations, and at most 100, is held out for validation",
     "sft.only_successes": "demonstrations that do not succeed are left out",
     "echo_trap.max_rewinds": "a run rewinds up to three times",
     "echo_trap.window": "the fast averages of the detector cover 10 iterations",
@@ -180,7 +183,14 @@ def _resources(stored: Data) -> dict[str, Any] | None:
     parts = value_at(stored, "engine.tensor_parallel")
     if isinstance(parts, int) and parts > 1:
         resources["rollout_gpus"] = parts
+    if value_at(stored, "cluster.shared_gpus"):
+        resources = {**_mapping(stored, "cluster.resources"), **resources, **HALVES}
     return resources or None
+
+
+def _format_line(stored: Data) -> str | None:
+    line = value_at(stored, "rollout.format_line") or "auto"
+    return "paper" if (value_at(stored, "environment.wording"), line) == ("paper", "auto") else None
 
 
 def _extra_body(stored: Data) -> dict[str, Any] | None:
@@ -195,6 +205,7 @@ _MOVED: Mapping[str, Callable[[Data], Any]] = {
     "hosted.extra_body": _extra_body,
     "hosted.price_per_million": _prices,
     "optimizer.lr_schedule": _schedule,
+    "rollout.format_line": _format_line,
 }
 """Setting → function of a stored configuration: the value that it takes over from removed settings, or None."""
 

@@ -92,11 +92,11 @@ class RolloutConfig(Section):
         "How the prompt explains the format of an answer. placeholders: one line with the tags around “thought” and "
         "“action”, which language models copy word by word; words: sentences without anything to copy; example: a "
         "solver's thought and actions in another puzzle where the environment has a demonstrator, and words; paper: "
-        "the bracketed placeholders of the paper, repeated at each turn. auto: placeholders for the pocket policy, "
-        "which was taught with them, and for other models paper where environment.wording is paper, else example. "
-        "Responses end after </answer>, except with placeholders; the end token that follows is not sampled and not "
-        "trained on, as after a response that was cut.",
-        source="RAGEN code: cuts responses after the answer",
+        "the bracketed placeholders of the paper, repeated at each turn, after a task with the content of its prompts "
+        "(Bandit, Sokoban, FrozenLake and their variants; others keep their own). auto: placeholders for the pocket "
+        "policy, which was taught with them, and example for other models. Responses end after </answer>, except with "
+        "placeholders; the end token that follows is not sampled and not trained on, as after a response that was cut.",
+        source="paper: appendix E; RAGEN code: cuts responses after the answer",
         added=True,
     )
     system: Annotated[str, TextRole.PLAIN] = setting(

@@ -475,8 +475,7 @@ class RunConfig(Section):
         """
         rollout, environment = self.rollout, self.environment
         if rollout.format_line == "auto":
-            line = "placeholders" if pocket else "paper" if environment.wording == "paper" else "example"
-            rollout = rollout.model_copy(update={"format_line": line})
+            rollout = rollout.model_copy(update={"format_line": "placeholders" if pocket else "example"})
         if environment.cells == "auto":
             environment = environment.model_copy(update={"cells": "compact" if pocket else "spaced"})
         if rollout is self.rollout and environment is self.environment:

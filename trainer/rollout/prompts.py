@@ -17,15 +17,15 @@ from trainer.rollout.response_parser import ACTION_SEPARATOR
 _THOUGHT = re.compile(f"{THINK}.*?{THINK_END}", re.DOTALL)
 
 
-def instruction(spec: EnvSpec, environment: EnvironmentConfig, *, think: bool) -> str:
+def instruction(spec: EnvSpec, rollout: RolloutConfig, environment: EnvironmentConfig | None) -> str:
     """Return the wording of the task: the run's own, the paper's if selected and available, or the environment's.
 
     Without thoughts, the paper's example of an answer has no thought either.
     """
-    if environment.instruction:
+    if environment is not None and environment.instruction:
         return environment.instruction
-    if environment.wording == "paper" and spec.paper_instruction:
-        return spec.paper_instruction if think else _THOUGHT.sub("", spec.paper_instruction)
+    if rollout.format_line == "paper" and spec.paper_instruction:
+        return spec.paper_instruction if rollout.think else _THOUGHT.sub("", spec.paper_instruction)
     return spec.instruction
 
 
@@ -37,10 +37,10 @@ def opening_message(
 ) -> str:
     """Return the task: the first user message up to the first state.
 
-    The wording is the environment's unless `environment` has another. `chat`, with the environment's tools, describes
+    `environment` may have another wording than the environment's. `chat`, with the environment's tools, describes
     their calls; without one, calls are answers. Tools that the chat template describes are omitted.
     """
-    lines = [spec.instruction if environment is None else instruction(spec, environment, think=rollout.think)]
+    lines = [instruction(spec, rollout, environment)]
     if spec.vocabulary:
         lines.append("Symbols: " + ", ".join(f"{symbol} {meaning}" for symbol, meaning in spec.vocabulary.items()))
     if spec.actions:

@@ -75,7 +75,7 @@ def test_paper_presets_match_the_settings_table_of_the_paper(environment, varian
     assert (algorithm.value_coef, algorithm.tis_cap, optimizer.weight_decay) == (1.0, None, 0.01)
     assert rollout.max_response_tokens == (500 if environment == "bandit" else 400)
     assert config.evaluation.suites == (["BanditTest"] if environment == "bandit" else [])
-    assert config.environment.wording == ("own" if environment in ("webshop", "countdown") else "paper")
+    assert rollout.format_line == ("auto" if environment in ("webshop", "countdown") else "paper")
     assert rollout.system.startswith("You're a helpful assistant.")
     assert (algorithm.gamma, algorithm.gae_lambda, algorithm.entropy_coef) == (1.0, 1.0, 0.001)
     assert (optimizer.policy_lr, optimizer.critic_lr) == (1e-6, 1e-5)

@@ -48,13 +48,15 @@ def test_stored_prices_of_a_hosted_model_are_kept() -> None:
         ({"optimizer": {"lr_schedule": "constant", "lr_min_ratio": 0.2}}, "constant"),
         ({"algorithm": {"kl_penalty": "reward_k1", "kl_placement": "loss", "kl_estimator": "k3"}}, "loss_k3"),
         ({"algorithm": {"kl_penalty": "reward_k1", "kl_placement": "loss"}}, "loss_k1"),
+        ({"environment": {"wording": "paper"}, "rollout": {"format_line": "auto"}}, "paper"),
+        ({"environment": {"wording": "paper"}, "rollout": {"format_line": "words"}}, "words"),
         ({"algorithm": {"reward_normalization": "mean_std", "reward_grouping": "environment"}}, "environment_mean_std"),
         ({"algorithm": {"reward_normalization": "mean", "reward_grouping": "state"}}, "mean"),
         ({"algorithm": {"reward_normalization": "identity", "reward_grouping": "batch"}}, "identity"),
     ],
 )
 def test_a_stored_setting_takes_over_the_value_of_a_removed_one(stored: dict[str, Any], value: str) -> None:
-    ((section, settings),) = stored.items()
+    section, settings = list(stored.items())[-1]
     kept = next(name for name in settings if f"{section}.{name}" not in REMOVED)
     assert getattr(getattr(stored_config(stored), section), kept) == value
 
@@ -90,3 +92,9 @@ def test_a_stored_split_of_the_engine_is_kept() -> None:
 def test_a_stored_configuration_with_a_mistake_is_refused(stored: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         stored_config(stored)
+
+
+def test_stored_pairs_share_their_gpus() -> None:
+    stored = {"learners": 2, "rollout_actors": 2, "shared_gpus": True, "resources": {"rollout_cpus": 3}}
+    cluster = stored_config({"cluster": stored}).cluster
+    assert (cluster.pairs("train"), cluster.rollout_reservation.cpus) == (2, 3)

@@ -87,7 +87,8 @@ def test_a_problem_is_described_with_its_field(data, field, message):
 
 def test_a_message_never_repeats_the_name_of_its_field():
     unknown = {"action": "rewind", "rewind_changes": {"rollout.no_such": 1}}
-    for data in ({"environment": {"name": "Countdown", "wording": "paper"}}, {"echo_trap": unknown}):
+    mixed = {"name": "Bandit", "mix": [{"name": "Bandit", "share": 0.5}]}
+    for data in ({"environment": mixed}, {"echo_trap": unknown}):
         for field, sentence in problems(data):
             assert not sentence.startswith(field), f"{field}: {sentence}"
 
@@ -130,7 +131,7 @@ def test_a_system_message_is_kept_without_surrounding_white_space():
     assert RunConfig.model_validate({"rollout": {"system": " \n"}}).rollout.system == ""
 
 
-@pytest.mark.parametrize(("name", "value"), [("rollout.system", "Hello."), ("environment.wording", "paper")])
+@pytest.mark.parametrize(("name", "value"), [("rollout.system", "Hello."), ("rollout.format_line", "paper")])
 def test_a_setting_added_later_changes_the_digest_only_where_it_is_set(name, value):
     section, _, field = name.partition(".")
     recorded = RunConfig().model_dump()

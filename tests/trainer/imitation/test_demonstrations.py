@@ -307,7 +307,7 @@ def test_settings_and_budgets_of_demonstrations_can_be_changed(tmp_path):
 @pytest.mark.parametrize("system", ["Be brief.", ""])
 def test_demonstrations_have_the_prompts_of_the_settings(tmp_path, system):
     out = tmp_path / "rooms.jsonl"
-    change = ["--set", f"rollout.system={json.dumps(system)}", "--set", "environment.wording=paper"]
+    change = ["--set", f"rollout.system={json.dumps(system)}", "--set", "rollout.format_line=paper"]
     assert main.main(["demonstrate", "--environment", "Sokoban", "--count", "1", "--out", str(out), *change]) == 0
     messages = json.loads(out.read_text())["messages"]
     assert [message["content"] for message in messages if message["role"] == "system"] == ([system] if system else [])

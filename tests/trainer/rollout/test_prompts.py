@@ -3,13 +3,12 @@
 import re
 
 import pytest
-from pydantic import ValidationError
 
 import envs
 from envs.demonstrators import DEMONSTRATORS, example_turns
 from envs.registry import BUILT_IN
 from tests.trainer import tiny
-from trainer.config.files import load_preset, validation_errors
+from trainer.config.files import load_preset
 from trainer.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from trainer.evaluation.suites import get_suites
 from trainer.policy.chat_format import ChatFormat
@@ -68,15 +67,11 @@ WITH_PAPER = {
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_paper_wording_replaces_that_of_environments_which_the_paper_has(name):
-    spec, rollout = envs.spec(name), RolloutConfig()
-    paper = opening_message(spec, rollout, EnvironmentConfig(name="Bandit", wording="paper"))
-    own = opening_message(spec, rollout, EnvironmentConfig(name="Bandit"))
-    assert own == opening_message(spec, rollout)
+    spec = envs.spec(name)
+    own, paper = (opening_message(spec, RolloutConfig(format_line=line)) for line in ("words", "paper"))
+    assert own.startswith(spec.instruction)
     assert bool(spec.paper_instruction) == (name in WITH_PAPER)
-    if name in WITH_PAPER:
-        assert paper == spec.paper_instruction + own.removeprefix(spec.instruction)
-    else:
-        assert paper == own
+    assert paper.startswith(spec.paper_instruction if name in WITH_PAPER else spec.instruction)
 
 
 def test_the_paper_wording_of_the_bandit_names_the_arms_in_order_and_not_their_pay():
@@ -95,22 +90,12 @@ def test_the_paper_wording_of_the_bandit_names_the_arms_in_order_and_not_their_p
 
 def test_the_paper_wording_of_the_lake_fits_its_ice_and_the_format_of_answers():
     slippery, firm = (envs.make("FrozenLake", {"slippery": value}).env_spec for value in (True, False))
-    environment = EnvironmentConfig(name="FrozenLake", wording="paper")
     assert "slippery" in slippery.paper_instruction
     assert "slippery" not in firm.paper_instruction
-    assert "<think>To stay" in opening_message(slippery, RolloutConfig(), environment)
-    without = opening_message(slippery, RolloutConfig(think=False), environment)
+    assert "<think>To stay" in opening_message(slippery, RolloutConfig(format_line="paper"))
+    without = opening_message(slippery, RolloutConfig(format_line="paper", think=False))
     assert "<think>" not in without
     assert "Example of an answer: <answer>Left || Up</answer>" in without
-
-
-def test_the_paper_wording_is_refused_where_the_paper_has_no_prompt():
-    with pytest.raises(ValidationError) as refusal:
-        RunConfig.model_validate({"environment": {"name": "Countdown", "wording": "paper"}})
-    message = "the paper has no prompt for Countdown: choose 'own', or set environment.instruction"
-    assert validation_errors(refusal.value) == [("environment.wording", message)]
-    mixed = {"name": "Countdown", "wording": "paper", "mix": [{"name": "Bandit", "share": 0.5}]}
-    assert RunConfig.model_validate({"environment": mixed}).environment.wording == "paper"
 
 
 def test_a_turn_after_a_broken_format_shows_the_reward_of_the_environment_alone():
@@ -192,13 +177,11 @@ def test_the_prompts_of_the_pocket_policy_are_those_of_its_warm_up():
     assert (pocket.environment.cells, pocket.rollout.stops_at_answer) == ("compact", False)
 
 
-def test_other_policies_get_an_example_or_the_line_of_the_paper_unless_settings_choose_another():
+def test_other_policies_get_an_example():
     chosen = RunConfig().with_prompts(pocket=False)
     assert (chosen.rollout.format_line, chosen.rollout.stops_at_answer) == ("example", True)
     assert chosen.environment.cells == "spaced"
     assert chosen.with_prompts(pocket=True) is chosen
-    paper = RunConfig.model_validate({"environment": {"wording": "paper"}})
-    assert paper.with_prompts(pocket=False).rollout.format_line == "paper"
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ def test_cells_at_the_scale_of_the_paper_read_its_wording(name, tmp_path):
 def test_cells_recorded_before_some_settings_resume(tmp_path):
     cell = grid.cells(find("figure-9"), "pocket", 1, tmp_path)[-1]
     recorded = cell.config.model_dump(mode="json")
-    del recorded["rollout"]["system"], recorded["environment"]["wording"]
+    del recorded["rollout"]["system"], recorded["rollout"]["format_line"]
     cell.folder.mkdir(parents=True)
     (cell.folder / grid.SETTINGS).write_text(yaml.safe_dump(recorded))
     grid.run([cell], 1, never, print, lambda cell, stop: None)
@@ -281,7 +281,7 @@ def test_cells_recorded_before_some_settings_resume(tmp_path):
 
 def test_cells_at_other_scales_read_the_default_wording(tmp_path):
     for cell in grid.cells(find("table-4"), "pocket", 1, tmp_path):
-        assert (cell.config.environment.wording, cell.config.rollout.system) == ("own", SYSTEM)
+        assert (cell.config.rollout.format_line, cell.config.rollout.system) == ("auto", SYSTEM)
 
 
 def test_arms_of_figure_10_differ_in_the_age_of_their_data_alone(tmp_path):

@@ -93,7 +93,7 @@ def _blank(request: HttpRequest) -> HttpResponse:
         if other or (settings and settings["id"] != values["environment"]["settings"].get("id")):
             values["environment"] |= {"name": environment, "settings": settings}
             values["rollout"] |= recommended_budgets(environment, settings)
-            drop_unsuited(values["environment"])
+            drop_unsuited(values["environment"], values["rollout"])
     elif environment:
         missing = envs.missing_adapters().get(environment)
         messages.warning(request, missing or f"There is no environment “{environment[:100]}”: choose one below.")
