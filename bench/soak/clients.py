@@ -81,7 +81,7 @@ class Follower:
     _wants_snapshot: bool = False
 
     async def _load_snapshot(self) -> None:
-        async with httpx.AsyncClient(timeout=OPEN_TIMEOUT, headers={"Cookie": self.cookie}) as client:
+        async with httpx.AsyncClient(timeout=OPEN_TIMEOUT, headers={"Cookie": self.cookie}, verify=False) as client:
             answer = await client.get(f"{self.url()}/runs/{self.slug}/snapshot.json")
         answer.raise_for_status()
         snapshot = answer.json()

@@ -213,6 +213,7 @@ class Instance:
             json=body,
             headers={"Authorization": f"Bearer {self.token}", **(headers or {})},
             timeout=15,
+            verify=False,  # on loopback, without TLS
         )
         answer.raise_for_status()
         return answer.json()
