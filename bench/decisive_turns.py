@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer.branching.asking import Asker
-from trainer.branching.player import BranchPlayer, Weights
+from trainer.branching.local_player import LocalPlayer
+from trainer.branching.player import Weights
 from trainer.branching.questions import answer
 from trainer.journal import reader
 from trainer.journal.branches import FindValue, Values
@@ -49,13 +50,13 @@ def lost_attempts(folder: Path) -> Iterator[tuple[str, int]]:
 
 def judge(folder: Path, attempts: int, samples: int) -> list[Judged]:
     """Return the turns of the attempts; each is played by the kept weights that are nearest to those that played it."""
-    players: dict[int, BranchPlayer] = {}
+    players: dict[int, LocalPlayer] = {}
     judged = []
     for trajectory, lost in lost_attempts(folder):
         attempt = find_attempt(folder, trajectory)
         checkpoint = choose_checkpoint(folder, attempt.sampled_after)
         if checkpoint not in players:
-            players[checkpoint] = BranchPlayer.load(Weights(folder, checkpoint), threads=1)
+            players[checkpoint] = LocalPlayer.load(Weights(folder, checkpoint), threads=1)
         question = FindValue(id=trajectory, trajectory=trajectory, samples=samples)
         values = answer(question, players[checkpoint], Asker(lambda message: None))
         assert isinstance(values, Values)

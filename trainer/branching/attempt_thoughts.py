@@ -79,8 +79,8 @@ def beginning_with(points: StartingPoints, turn: int, thought: str) -> SampledRe
         beginning = points.position(turn, Change(thought=thought)).beginning
     except ChangeError:
         return None
-    fits = beginning is not None and len(beginning.ids) <= points.config.rollout.max_response_tokens
-    return beginning if fits else None
+    too_long = beginning is not None and len(beginning.ids) > points.config.rollout.max_response_tokens
+    return None if too_long and points.bound.knows_prompt_tokens else beginning
 
 
 def _false_thought(points: StartingPoints, recorded: Turn) -> FalseThought | None:

@@ -65,7 +65,7 @@ def correct_misreadings(
         Interrupted: the asker stopped.
         PositionError: the environment cannot be played again.
     """
-    lost = [StartingPoints.of(attempt, player.policy) for attempt in evaluation.lost]
+    lost = [player.points(attempt) for attempt in evaluation.lost]
     found = [misreading for points in lost if (misreading := first_misreading(points))]
     chosen = draw(found, question.attempts, lambda misreading: misreading.points.attempt)
     if chosen:

@@ -12,7 +12,6 @@ from trainer.branching.misreadings import correct_misreadings
 from trainer.branching.player import BranchPlayer, Play
 from trainer.branching.starting_points import StartingPoints
 from trainer.branching.thought_survey import survey_thoughts
-from trainer.branching.unsampled import with_scores
 from trainer.config.run import JournalConfig
 from trainer.journal.branches import (
     Advanced,
@@ -61,7 +60,7 @@ def answer(question: Question, player: BranchPlayer, asker: Asker) -> Result:
 def _branch(question: PlayOn, points: StartingPoints, player: BranchPlayer, asker: Asker) -> Branches:
     turn, samples, temperature = question.turn, question.samples, temperature_of(question, points)
     luck = points.seeds(Purpose.DYNAMICS, turn, range(samples)) if question.luck == "fresh" else []
-    position = with_scores(points.position(turn, question.change, luck), points, player.policy, temperature)
+    position = player.scored(points.position(turn, question.change, luck), points, temperature)
     plan = points.plan(position, samples)
     numbers = {name: number for number, name in enumerate(plan.members)}
     asker.answer(restored(question.id, points, turn, position.beginning))

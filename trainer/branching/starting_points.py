@@ -45,13 +45,16 @@ class StartingPoints:
     chat: ChatFormat
     vocabulary: int
 
-    @classmethod
-    def of(cls, attempt: RecordedAttempt, policy: Policy) -> StartingPoints:
-        """Prepare an attempt. Raises PositionError if its environment must not be played again."""
-        config = attempt.environment_config.with_prompts(pocket=is_pocket(policy.tokenizer))
-        environment = config.environment
+    def __post_init__(self) -> None:
+        """Raise PositionError if the environment must not be played again."""
+        environment = self.config.environment
         if problem := registry.replay_problem(environment.name, environment.settings):
             raise PositionError(f"{environment.name} cannot be played again: {problem}")
+
+    @classmethod
+    def of(cls, attempt: RecordedAttempt, policy: Policy) -> StartingPoints:
+        """Prepare an attempt for weights. Raises PositionError, TemplateError."""
+        config = attempt.environment_config.with_prompts(pocket=is_pocket(policy.tokenizer))
         chat = ChatFormat.of_rollout(policy.tokenizer, config.rollout, policy.end_ids)
         return cls(attempt, config, chat, int(policy.model.config.get_text_config().vocab_size))
 
@@ -69,9 +72,13 @@ class StartingPoints:
         """The attempt's responses as sampled; log-probabilities and entropies that are not recorded are NaN."""
         if self._recorded is not None:
             return self._recorded
-        stops = self.config.rollout.stops_at_answer
-        ids = [response_ids(turn, self.bound, stops_at_answer=stops) for turn in self.attempt.turns]
+        ids = [self._encoded(turn) for turn in self.attempt.turns]
         return [self._response(turn, own, None, None) for turn, own in zip(self.attempt.turns, ids, strict=True)]
+
+    def _encoded(self, turn: Turn) -> list[int]:
+        if not self.chat.knows_prompt_tokens:  # the end is no token of the response
+            return self.bound.encode_response(turn.response)
+        return response_ids(turn, self.bound, stops_at_answer=self.config.rollout.stops_at_answer)
 
     @cached_property
     def _recorded(self) -> list[SampledResponse] | None:

@@ -7,7 +7,6 @@ from trainer.branching.attempt_thoughts import turn_influences
 from trainer.branching.evaluation_statistics import Measured, draw, mean_over_attempts
 from trainer.branching.player import BranchPlayer, Play
 from trainer.branching.sample_statistics import influences_of
-from trainer.branching.starting_points import StartingPoints
 from trainer.journal.branches import Advanced, AttemptInfluence, Influences, Survey, SurveyThoughts
 from trainer.loops.recorded_evaluations import RecordedEvaluation
 
@@ -23,8 +22,7 @@ def survey_thoughts(
         PositionError: the environment cannot be played again.
     """
     chosen = [
-        StartingPoints.of(attempt, player.policy)
-        for attempt in draw(evaluation.attempts, question.attempts, lambda attempt: attempt)
+        player.points(attempt) for attempt in draw(evaluation.attempts, question.attempts, lambda attempt: attempt)
     ]
     asker.answer(restored(question.id, chosen[0], 0))
     done, total = 0, sum(len(points.attempt.turns) for points in chosen)

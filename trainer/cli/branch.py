@@ -131,11 +131,11 @@ def ask(arguments: argparse.Namespace, asked: Question) -> int:
 
 def _ask(arguments: argparse.Namespace, asked: Question) -> int:
     from trainer.branching.asking import Asker
-    from trainer.branching.player import BranchPlayer
+    from trainer.branching.policies import load_player
     from trainer.branching.questions import answer
 
     chosen = _weights(arguments)
-    player = BranchPlayer.load(chosen, device=arguments.device, threads=arguments.threads)
+    player = load_player(chosen, device=arguments.device, threads=arguments.threads)
     played: list[Played] = []
 
     def take(message: Answer) -> None:
@@ -143,7 +143,7 @@ def _ask(arguments: argparse.Namespace, asked: Question) -> int:
             played.append(message)
         elif message.type == "restored":
             ids = "the recorded token ids" if message.tokens == "recorded" else "the token ids of the recorded text"
-            print(f"weights after {chosen.iteration} iterations of {chosen.folder}; {ids}", file=sys.stderr)
+            print(f"{player.description}; {ids}", file=sys.stderr)
 
     try:
         result = answer(asked, player, Asker(take))

@@ -33,13 +33,14 @@ def serve(arguments: argparse.Namespace) -> int:
     from transformers.utils import logging
 
     from trainer.branching import sampler_process
-    from trainer.branching.player import BranchPlayer, Weights
+    from trainer.branching.player import Weights
+    from trainer.branching.policies import load_player
 
     logging.disable_progress_bar()
     folder, iteration = arguments.folder, 0 if arguments.initial else arguments.checkpoint
     try:
         chosen = Weights.newest(folder) if iteration is None else Weights(folder, iteration)
-        player = BranchPlayer.load(chosen, device=arguments.device, threads=arguments.threads)
+        player = load_player(chosen, device=arguments.device, threads=arguments.threads)
     except (ValueError, OSError) as error:  # of recordings and models: written for users
         print(f"error: {error}", file=sys.stderr)
         return BAD_CONFIGURATION

@@ -63,7 +63,7 @@ class Position:
         if self.beginning is None:
             return None
         limit = episode.rollout.max_response_tokens
-        if len(self.beginning.ids) > limit:
+        if episode.chat.knows_prompt_tokens and len(self.beginning.ids) > limit:
             raise PositionError(
                 f"the text has {len(self.beginning.ids)} tokens, and a response at most {limit} "
                 "(rollout.max_response_tokens)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from webapp.branching.models import BranchQuestion, EvaluationQuestion
+from webapp.branching.policies import hosted_model
 from webapp.runs import worker_requests
 from webapp.runs.models import Run
 
@@ -32,14 +33,17 @@ def _status(question: BranchQuestion | EvaluationQuestion, run: Run, waiting: di
         return waiting[run.pk]
     if question.state == State.RUNNING:
         return f"A worker plays on: {question.done:,} of {question.total:,} done."
-    return _answered(question)
+    return _answered(question, run)
 
 
-def _answered(question: BranchQuestion | EvaluationQuestion) -> str:
+def _answered(question: BranchQuestion | EvaluationQuestion, run: Run) -> str:
     """Return which weights answered, and where the token ids of the dialogue come from."""
     weights = question.used_checkpoint
+    hosted = hosted_model(run)
     if weights is None:
         first = "Answered."
+    elif hosted is not None:
+        first = f"Answered by the hosted model {hosted.model}."
     elif weights:
         first = f"Answered by the weights after {weights:,} iteration{'' if weights == 1 else 's'}."
     else:

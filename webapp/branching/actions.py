@@ -11,6 +11,7 @@ from webapp.branching.asked import Asked, AskedWrongly, continuations, problem_w
 from webapp.branching.defaults import with_defaults
 from webapp.branching.lineage import owner_of
 from webapp.branching.models import BranchQuestion
+from webapp.branching.policies import hosted_model, policy_problem, text_problem
 from webapp.branching.wake import wake_samplers
 from webapp.core.database import database_now
 from webapp.runs import worker_requests
@@ -18,7 +19,7 @@ from webapp.runs.actions import RequestRefused, record_run
 from webapp.runs.models import Run
 from webapp.teams.models import AuditAction, User
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.token_computation import sampled_after, weights_problem
+from webapp.trajectories.token_computation import sampled_after
 
 MAX_PENDING = 20
 """Questions of a team that wait or are being answered at the same time."""
@@ -98,8 +99,14 @@ def _unchanged(asked: Asked, trajectory: Trajectory) -> AskedWrongly | None:
 
 def _require_weights(run: Run, asked: Asked, trajectory: Trajectory) -> None:
     """Raise RequestRefused if the run has no such weights. At most one query."""
-    if problem := weights_problem(run):
-        raise RequestRefused(f"The weights of that run cannot play: {problem}.")
+    if problem := policy_problem(run):
+        raise RequestRefused(f"The policy of that run cannot play: {problem}.")
+    if problem := text_problem(run, asked.kind, thought=asked.change.thought is not None):
+        raise RequestRefused(problem)
+    if hosted_model(run) is not None:
+        if asked.checkpoint:
+            raise RequestRefused("A hosted model has no checkpoints: choose none.")
+        return
     is_own = run.pk == trajectory.run_id
     wants_initial = asked.checkpoint == 0 or (asked.checkpoint is None and is_own and not sampled_after(trajectory))
     if not wants_initial and not run.checkpoints.exists():

@@ -17,9 +17,10 @@ from trainer.journal.branches import (
 )
 from webapp.branching.lineage import SUPERSEDED, lineage, lineage_problem, recorded_attempt
 from webapp.branching.models import BranchQuestion
+from webapp.branching.policies import policy_problem
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.token_computation import sampled_after, weights_problem
+from webapp.trajectories.token_computation import sampled_after
 
 Kind = BranchQuestion.Kind
 MAX_CONTINUATIONS = 2000
@@ -93,7 +94,7 @@ def continuations(asked: Asked, trajectory: Trajectory) -> int:
 def refusal(trajectory: Trajectory) -> str:
     """Return why no policy can play on from an attempt, as a sentence; empty if one can. Queries only for branches."""
     run = trajectory.run
-    if problem := weights_problem(run):
+    if problem := policy_problem(run):
         return f"No policy can play on from here: {problem}."
     if trajectory.superseded:
         return SUPERSEDED

@@ -8,9 +8,9 @@ from trainer.journal.branches import MAX_ATTEMPTS, MAX_SAMPLES, CorrectMisreadin
 from trainer.journal.computed_tokens import weights_of
 from webapp.branching.asked import AskedWrongly, replay_problem
 from webapp.branching.models import EvaluationQuestion
+from webapp.branching.policies import policy_problem, text_problem
 from webapp.runs.models import Evaluation, Run
 from webapp.trajectories.models import Group, Trajectory, TrajectoryQuerySet
-from webapp.trajectories.token_computation import weights_problem
 
 Kind = EvaluationQuestion.Kind
 MAX_PLAYED = 2000
@@ -47,8 +47,10 @@ def attempts_of(evaluation: Evaluation) -> TrajectoryQuerySet:
 def evaluation_refusal(evaluation: Evaluation, kind: Kind) -> str:
     """Return why nothing can be asked about an evaluation, as a sentence; empty if it can. A few queries."""
     run = evaluation.run
-    if problem := weights_problem(run):
+    if problem := policy_problem(run):
         return f"No policy can play on from these attempts: {problem}."
+    if problem := text_problem(run, kind):
+        return problem
     if weights_of("eval", evaluation.iteration) and not run.checkpoints.exists():
         return "No policy can play on from these attempts: no checkpoint of this run is kept."
     group = Group.objects.filter(trajectories__in=attempts_of(evaluation)).first()

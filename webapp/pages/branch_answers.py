@@ -15,6 +15,7 @@ from trainer.journal.branches import Branches, Influences, Share, Values
 from trainer.metrics.success_difference import Rate, wilson
 from webapp.branching.asked import NEWEST, wanted_weights
 from webapp.branching.models import BranchQuestion
+from webapp.branching.policies import hosted_model
 from webapp.explorer.rows import outcome
 from webapp.pages.branch_charts import InfluenceTable, ValueCurve, influence_table, value_curve
 from webapp.runs import worker_requests
@@ -327,7 +328,9 @@ def _checkpoint(question: BranchQuestion) -> int:
 
 def _weights(question: BranchQuestion, titles: Mapping[int, str]) -> str:
     checkpoint = _checkpoint(question)
-    name = "the newest checkpoint" if checkpoint == NEWEST else weights_name(question.trajectory, checkpoint)
+    run = question.run_with_weights
+    is_open = checkpoint == NEWEST and hosted_model(run) is None
+    name = "the newest checkpoint" if is_open else weights_name(run, checkpoint)
     if question.weights_run_id is None:
         return name if checkpoint == wanted_weights(question) else f"{name}, the nearest that is kept"
     return f"{name} of {titles.get(question.weights_run_id, 'another run')}"

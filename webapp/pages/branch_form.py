@@ -14,6 +14,7 @@ from trainer.journal.computed_tokens import nearest_checkpoint
 from webapp.branching.asked import MAX_CHANGE, Asked, AskedWrongly, first_problem
 from webapp.branching.defaults import PlayedBy, played_by
 from webapp.branching.models import BranchQuestion
+from webapp.branching.policies import hosted_model
 from webapp.runs.models import Run
 from webapp.teams.models import User
 from webapp.trajectories.branch_origin import BranchOrigin, branch_origin
@@ -43,6 +44,7 @@ class AskForm:
     Attributes:
         temperature: what an empty field stands for.
         origin: of a branch: before its turn the form asks about the attempt that the branch continues.
+        host: of the hosted model that plays on; empty for weights.
     """
 
     values: Mapping[str, str]
@@ -52,6 +54,7 @@ class AskForm:
     origin: BranchOrigin | None
     problem: AskedWrongly | None = None
     refused: str = ""
+    host: str = ""
     changes: Sequence[tuple[str, str]] = CHANGES
     max_samples: int = MAX_SAMPLES
     max_change: int = MAX_CHANGE
@@ -79,7 +82,9 @@ def ask_form(
     played, origin = played_by(trajectory, trajectory), branch_origin(trajectory)
     weights = _weights(trajectory, _kept(trajectory), played, origin)
     temperature = "as recorded" if played.temperature is None else f"{played.temperature:g}"
-    return AskForm(values, weights, trajectory.turn_count, temperature, origin, problem, refused)
+    hosted = hosted_model(trajectory.run)
+    host = "" if hosted is None else hosted.host
+    return AskForm(values, weights, trajectory.turn_count, temperature, origin, problem, refused, host)
 
 
 def read_asked(posted: Mapping[str, str], trajectory: Trajectory) -> Asked:
@@ -154,7 +159,9 @@ def _weights(
         own = origin.weights
     else:
         own = _nearest(trajectory, kept, sampled_after(trajectory) if played.checkpoint is None else played.checkpoint)
-    named = [(str(number), weights_name(trajectory, number)) for number in [*kept, 0]]
+    if hosted_model(trajectory.run) is not None:
+        return [("", weights_name(trajectory.run, 0))]
+    named = [(str(number), weights_name(trajectory.run, number)) for number in [*kept, 0]]
     return [("", f"those that played it ({own})"), *named]
 
 
@@ -162,4 +169,4 @@ def _nearest(trajectory: Trajectory, kept: Sequence[int], wanted: int) -> str:
     """Return the name of the weights that are used for the wanted ones."""
     nearest = nearest_checkpoint(kept, wanted)
     expected = wanted if not wanted or nearest is None else nearest
-    return weights_name(trajectory, expected) + ("" if expected == wanted else ", the nearest that is kept")
+    return weights_name(trajectory.run, expected) + ("" if expected == wanted else ", the nearest that is kept")

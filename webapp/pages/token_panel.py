@@ -34,5 +34,5 @@ def token_panel(user: User | AnonymousUser, trajectory: Trajectory) -> dict[str,
     }
     if not context["refusal"]:
         expected = expected_weights(trajectory)
-        context |= {"weights": weights_name(trajectory, expected), "exact": expected == sampled_after(trajectory)}
+        context |= {"weights": weights_name(trajectory.run, expected), "exact": expected == sampled_after(trajectory)}
     return context

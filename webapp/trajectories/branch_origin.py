@@ -89,7 +89,7 @@ def questions_to(trajectory: Trajectory) -> list[Any]:
 
 def _question_of(branch: Trajectory) -> Any:
     if "question" not in branch.group._state.fields_cache:
-        rows = Group._base_manager.select_related("question__trajectory__group")
+        rows = Group._base_manager.select_related("question__trajectory__group", "question__weights_run")
         branch.group = rows.filter(pk=branch.group_id).first() or branch.group
     return getattr(branch.group, "question", None)
 
@@ -104,7 +104,7 @@ def branch_origin(trajectory: Trajectory) -> BranchOrigin | None:
 
 def _origin(question: Any, before: BranchOrigin | None) -> BranchOrigin:
     used = question.checkpoint if question.used_checkpoint is None else question.used_checkpoint
-    weights = "the weights that played it" if used is None else weights_name(question.trajectory, used)
+    weights = "the weights that played it" if used is None else weights_name(question.run_with_weights, used)
     return BranchOrigin(
         attempt=question.trajectory,
         before=before,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.reading import Computed
 from webapp.trajectories.token_computation import sampled_after
@@ -18,16 +19,18 @@ def describe_computed(trajectory: Trajectory, computed: Computed) -> list[str]:
     return [_weights(trajectory, computed.checkpoint), _ids(computed), UNKNOWN]
 
 
-def weights_name(trajectory: Trajectory, iteration: int) -> str:
-    """Return the name of the weights after an iteration, e.g. “the checkpoint of iteration 8”."""
+def weights_name(run: Run, iteration: int) -> str:
+    """Return the name of the weights of a run after an iteration, e.g. “the checkpoint of iteration 8”."""
+    if (hosted := run.config.get("hosted") or {}).get("url"):
+        return f"the hosted model {hosted.get('model', '')}"
     if iteration:
         return f"the checkpoint of iteration {iteration}"
-    return "the evaluated policy" if trajectory.run.config.get("kind") == "evaluate" else "the initial policy"
+    return "the evaluated policy" if run.config.get("kind") == "evaluate" else "the initial policy"
 
 
 def _weights(trajectory: Trajectory, checkpoint: int) -> str:
     wanted = sampled_after(trajectory)
-    first = f"These tokens were not recorded: they were computed from {weights_name(trajectory, checkpoint)}"
+    first = f"These tokens were not recorded: they were computed from {weights_name(trajectory.run, checkpoint)}"
     if checkpoint != wanted:
         return (
             f"{first}. These are not exactly the weights that sampled the attempt, which had finished "

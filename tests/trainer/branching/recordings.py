@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.trainer import tiny
 from trainer.branching.asking import Asker
-from trainer.branching.player import BranchPlayer, Weights
+from trainer.branching.local_player import LocalPlayer
+from trainer.branching.player import Weights
 from trainer.branching.questions import answer
 from trainer.journal import reader
 from trainer.journal.branches import Answer, Branches, Played, PlayOn
@@ -32,9 +33,9 @@ def record(folder: Path, *, temperature: float = 0.0, prompts: int = 2, **sectio
     return folder
 
 
-def load(folder: Path) -> BranchPlayer:
+def load(folder: Path) -> LocalPlayer:
     """A player with the policy that played the recordings."""
-    return BranchPlayer.load(Weights.newest(folder), threads=1)
+    return LocalPlayer.load(Weights.newest(folder), threads=1)
 
 
 def attempts(folder: Path) -> list[str]:
@@ -43,7 +44,7 @@ def attempts(folder: Path) -> list[str]:
     return [name for event in events if isinstance(event, GroupStarted) for name in event.members]
 
 
-def play_on(player: BranchPlayer, stop: Callable[[], bool] = lambda: False, **question: Any) -> Asked:
+def play_on(player: LocalPlayer, stop: Callable[[], bool] = lambda: False, **question: Any) -> Asked:
     """Ask for branches."""
     answers: list[Answer] = []
     asked = PlayOn.model_validate({"id": "q", **question})

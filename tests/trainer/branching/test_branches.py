@@ -14,7 +14,8 @@ from tests.trainer import tiny
 from tests.trainer.branching.recordings import attempts, edit_journal, load, play_on, record
 from tests.trainer.loops.test_train import run
 from trainer.branching.changed_response import ChangeError
-from trainer.branching.player import BranchPlayer, Play, Weights
+from trainer.branching.local_player import LocalPlayer
+from trainer.branching.player import Play, Weights
 from trainer.branching.starting_points import StartingPoints
 from trainer.branching.unsampled import dialogue, score
 from trainer.journal import token_arrays
@@ -37,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def player(folder: Path) -> BranchPlayer:
+def player(folder: Path) -> LocalPlayer:
     return load(folder)
 
 
@@ -45,7 +46,7 @@ def comparable(turn: Turn) -> dict:
     return turn.model_dump(exclude={"seq", "time", "trajectory", "entropy", "logprob"})
 
 
-def check_scores(player: BranchPlayer, points: StartingPoints, turns: range) -> None:
+def check_scores(player: LocalPlayer, points: StartingPoints, turns: range) -> None:
     """Compare the recorded log-probabilities with the log-probabilities of the restored dialogue."""
     position = points.position(turns[-1])
     restored = dialogue(points, position, points.responses[: len(turns)])
@@ -109,7 +110,7 @@ def test_attempts_of_training_are_restored_in_each_of_its_environments(tmp_path)
     }
     rollout = {"groups": 2, "group_size": 3, "max_turns": 3, "max_response_tokens": 48}
     run(tiny.config(POCKET_CHECKPOINT, iterations=2, environment=environment, rollout=rollout), tmp_path)
-    player, names = BranchPlayer.load(Weights(tmp_path, 1), threads=1), set()
+    player, names = LocalPlayer.load(Weights(tmp_path, 1), threads=1), set()
     for name in attempts(tmp_path):
         points = player.starting_points(tmp_path, name)
         if points.attempt.group.split == "train" and points.attempt.sampled_after == 1:
@@ -244,7 +245,7 @@ def test_an_environment_that_differs_from_the_recording_is_named_with_its_turn(f
 def test_other_weights_play_on_from_the_same_position(folder, pocket_folder, tmp_path):
     """Weights of another run, with other tokens: the dialogue is encoded again."""
     run(tiny.config(pocket_folder, iterations=1), tmp_path)
-    other = BranchPlayer.load(Weights(tmp_path, 1), threads=1)
+    other = LocalPlayer.load(Weights(tmp_path, 1), threads=1)
     name = attempts(folder)[0]
     asked = play_on(other, folder=str(folder), trajectory=name, turn=1)
     assert asked.answers[0].tokens == "encoded"

@@ -13,8 +13,9 @@ from envs.base import Claim, GridBoard
 from tests.trainer.branching.constructed import STATE, Constructed, best_actions
 from tests.trainer.branching.recordings import attempts, edit_journal, load, record
 from trainer.branching.asking import Asker
+from trainer.branching.local_player import LocalPlayer
 from trainer.branching.misreadings import first_misreading
-from trainer.branching.player import BranchPlayer, Weights
+from trainer.branching.player import Weights
 from trainer.branching.questions import answer
 from trainer.journal.branches import Advanced, Answer, Corrections, CorrectMisreadings, Survey, SurveyThoughts
 from trainer.loops.recorded_attempts import RecordingError
@@ -65,7 +66,7 @@ def misreading(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ask(folder: Path, question: CorrectMisreadings | SurveyThoughts, choose: Choose) -> tuple[Any, list[Answer]]:
     """The answer of a constructed policy, and what came before it."""
     answers: list[Answer] = []
-    player = BranchPlayer(load(folder).policy, Weights(folder, 0), make=lambda config, chat: Constructed(chat, choose))
+    player = LocalPlayer(load(folder).policy, Weights(folder, 0), make=lambda config, chat: Constructed(chat, choose))
     return answer(question, player, Asker(answers.append)), answers
 
 

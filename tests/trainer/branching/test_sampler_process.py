@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer.branching.recordings import attempts, load, record
-from trainer.branching.player import BranchPlayer
+from trainer.branching.local_player import LocalPlayer
 from trainer.branching.sampler_process import serve
 from trainer.journal.branches import END_TYPES, MAX_LINE
 from trainer.loops.recorded_attempts import find_attempt
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def player(folder: Path) -> BranchPlayer:
+def player(folder: Path) -> LocalPlayer:
     return load(folder)
 
 
@@ -58,7 +58,7 @@ class Client:
 
 
 @contextmanager
-def served(player: BranchPlayer) -> Iterator[Client]:
+def served(player: LocalPlayer) -> Iterator[Client]:
     """A sampler in a thread, which ends when its input does."""
     (question_end, question_start), (answer_end, answer_start) = os.pipe(), os.pipe()
     source, target = os.fdopen(question_end, "rb"), os.fdopen(answer_start, "wb")
@@ -89,7 +89,7 @@ lines = st.binary(max_size=40).map(lambda data: data.replace(b"\n", b"")) | valu
 
 
 @given(st.lists(lines, max_size=12))
-def test_no_line_ends_it(player: BranchPlayer, folder: Path, found: list[bytes]) -> None:
+def test_no_line_ends_it(player: LocalPlayer, folder: Path, found: list[bytes]) -> None:
     with served(player) as client:
         client.send(*found, question(folder, "the last one", turn=99))
         *earlier, last = client.until("the last one")
@@ -101,7 +101,7 @@ def test_no_line_ends_it(player: BranchPlayer, folder: Path, found: list[bytes])
     assert all(answer["message"] for answer in earlier)
 
 
-def test_questions_are_answered_in_order_and_refused_in_sentences(player: BranchPlayer, folder: Path) -> None:
+def test_questions_are_answered_in_order_and_refused_in_sentences(player: LocalPlayer, folder: Path) -> None:
     with served(player) as client:
         client.send(
             b"x" * (MAX_LINE + 10),
@@ -135,7 +135,7 @@ def test_questions_are_answered_in_order_and_refused_in_sentences(player: Branch
     assert found[-1]["type"] == "influences"
 
 
-def test_a_question_is_cancelled_while_it_is_played_or_waits(player: BranchPlayer, folder: Path) -> None:
+def test_a_question_is_cancelled_while_it_is_played_or_waits(player: LocalPlayer, folder: Path) -> None:
     with served(player) as client:
         client.send(question(folder, "a", samples=64, temperature=2), question(folder, "b"), question(folder, "a"))
         first = client.read()

@@ -10,7 +10,8 @@ import pytest
 from tests.trainer.branching.constructed import STATE, Constructed, best_actions
 from tests.trainer.branching.recordings import attempts, load, record
 from trainer.branching.asking import Asker
-from trainer.branching.player import BranchPlayer, Weights
+from trainer.branching.local_player import LocalPlayer
+from trainer.branching.player import Weights
 from trainer.branching.questions import answer
 from trainer.journal.branches import Advanced, CompareThoughts, FindValue
 from trainer.loops.recorded_attempts import find_attempt
@@ -27,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ask(folder: Path, choose, samples: int = 8):
     """The influence of the thoughts of the first attempt on a constructed policy."""
     policy = load(folder).policy
-    player = BranchPlayer(policy, Weights(folder, 0), make=lambda config, chat: Constructed(chat, choose))
+    player = LocalPlayer(policy, Weights(folder, 0), make=lambda config, chat: Constructed(chat, choose))
     name = attempts(folder)[0]
     return answer(CompareThoughts(id="q", trajectory=name, samples=samples), player, Asker(lambda message: None))
 
@@ -65,7 +66,7 @@ def test_the_value_of_best_play_falls_at_the_fatal_turn(tmp_path):
     """A policy that plays the solver's advice wins where it can be won, so that the fall is the fatal move."""
     budgets = {"max_turns": 12, "max_actions": 36, "max_actions_per_turn": 3}
     folder = record(tmp_path, prompts=12, temperature=1.0, rollout=budgets)
-    player = BranchPlayer(load(folder).policy, Weights(folder, 0), make=lambda config, chat: Constructed(chat, solved))
+    player = LocalPlayer(load(folder).policy, Weights(folder, 0), make=lambda config, chat: Constructed(chat, solved))
 
     def solved(prompt: str, thought: str, seed: int) -> str:
         return best_actions(STATE.findall(prompt)[-1])

@@ -21,6 +21,8 @@ from trainer.policy.chat_format import ANSWER, NOT_EXECUTED, THINK, ChatFormat, 
 SYSTEM_MARK, USER_MARK, ASSISTANT_MARK, END, TOOL_MARK = 256, 257, 258, 259, 260
 _ROLES = {SYSTEM_MARK: "system", USER_MARK: "user", ASSISTANT_MARK: "assistant", TOOL_MARK: "tool"}
 _MARKS = 5
+BYTE_IDS = 256 + _MARKS
+"""Number of ids whose meaning does not depend on what was sampled."""
 _CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
 
 Message = dict[str, Any]
@@ -124,7 +126,7 @@ class HostedChat(ChatFormat):
     knows_prompt_tokens = False
 
     def __init__(self, *, think: bool, prefill: bool, system: str = SYSTEM, native_calls: bool = False) -> None:
-        self.system, self.native_calls = system, native_calls
+        self.system, self.native_calls, self.think = system, native_calls, think
         self._thought = THINK if think and prefill else ""
         self.tokens = InternedTokens()
         self.tokenizer = self.tokens
@@ -155,6 +157,10 @@ class HostedChat(ChatFormat):
 
     def _turn(self, mark: int, text: str) -> list[int]:
         return [mark, *self.tokens.encode(text), END, ASSISTANT_MARK, *self.tokens.encode(self.forced)]
+
+    def encode_response(self, text: str) -> list[int]:
+        """Return a response's text as bytes: the endpoint does not read the tokens that it reported."""
+        return self.tokens.encode(text)
 
     def frame(self, role: Role | None) -> tuple[str, str]:
         """Return the system message and the forced tag; the endpoint's template is unknown."""

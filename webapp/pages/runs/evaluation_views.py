@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_safe
 
 from trainer.metrics import charts
 from webapp.branching.models import EvaluationQuestion
+from webapp.branching.policies import continues_text, policy_problem
 from webapp.core.streaming import release_connection
 from webapp.explorer.evaluation_history import load_history
 from webapp.pages.drawing_response import drawing_response
@@ -27,7 +28,6 @@ from webapp.trajectories.render.animation import CONTENT_TYPES
 from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.render.preview import STYLE
 from webapp.trajectories.render.wall import WallFrame, draw_wall
-from webapp.trajectories.token_computation import weights_problem
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def run_evaluation(request: HttpRequest, slug: str) -> HttpResponse:
         "run-evaluation",
         "runs/evaluation.html",
         suite_results=suites,
-        askable=not weights_problem(run),
+        askable=not policy_problem(run) and continues_text(run),
         history=load_history(run, [suite.evaluation for suite in suites[0].results]) if suites else None,
         width=charts.WHISKER,
         axis=mark_safe(charts.whisker_axis()),

@@ -67,6 +67,8 @@ def find_weights(run: Run, wanted: int) -> Weights | None:
     kept = run_files.kept_checkpoints(run)
     if kept is None:
         return None
+    if (run.config.get("hosted") or {}).get("url"):
+        return Weights(0)  # nothing to load: the endpoint has them
     if wanted == 0 and wanted not in kept:
         return _initial(run)
     iteration = nearest_checkpoint(kept, wanted)

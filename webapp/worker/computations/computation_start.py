@@ -1,4 +1,4 @@
-"""Start of the processes that compute for readers: `python -m trainer …` in the sandbox of trainers and offline.
+"""Start of the processes that compute for readers: `python -m trainer …` in the sandbox of trainers, mostly offline.
 
 They compute on the CPU: GPUs are reserved for runs. An initial policy that a run takes by its name must be installed or
 cached.
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 
+from trainer.config.hosted import HostedConfig
 from trainer.models import store
 from webapp.runs.inputs import folders
 from webapp.runs.run_files import RunFiles
@@ -19,7 +20,7 @@ from webapp.worker import failure_messages, parent_guard
 from webapp.worker.computations.job_ends import ComputationFailed
 from webapp.worker.guarded_process import GuardedProcess
 from webapp.worker.run_limits import configured_limits
-from webapp.worker.sandbox import trainer_sandbox
+from webapp.worker.sandbox import tcp_ports, trainer_sandbox
 from webapp.worker.trainer_environment import thread_limit, trainer_environment
 
 STALE_SECONDS = 5.0
@@ -27,17 +28,27 @@ STALE_SECONDS = 5.0
 P = TypeVar("P", bound=GuardedProcess)
 
 
-def start(kind: type[P], files: RunFiles, command: Sequence[str], slots: int, **options: Any) -> P:
+def start(
+    kind: type[P],
+    files: RunFiles,
+    command: Sequence[str],
+    slots: int,
+    *,
+    hosted: HostedConfig | None = None,
+    **options: Any,
+) -> P:
     """Start the command as a process of a kind.
 
     Args:
         files: files of the folder, the only one to which it may write.
         slots: number of runs that the worker trains at the same time.
+        hosted: the endpoint that it may connect to, with the key of which it gets the variable; None: it is offline.
         options: further arguments of the kind.
     Raises:
         ComputationFailed: it cannot be started.
     """
-    environment = trainer_environment({}) | thread_limit(max(2, slots))
+    config = {} if hosted is None else {"hosted": hosted.model_dump(mode="json")}
+    environment = trainer_environment(config) | thread_limit(max(2, slots))
     environment |= {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
     try:
         parent_guard.kill_stale_trainer(files.pid, STALE_SECONDS)
@@ -46,7 +57,7 @@ def start(kind: type[P], files: RunFiles, command: Sequence[str], slots: int, **
             files.folder,
             environment,
             readable=[*folders.DATA.listed, *folders.MODELS.listed, store.models_folder()],
-            ports=(),
+            ports=() if hosted is None else tcp_ports.of_run({}, [hosted.url], environment, single=True),
         )
         return kind(
             [*prefix, *command],

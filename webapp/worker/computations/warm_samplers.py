@@ -6,12 +6,15 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from trainer.config.hosted import HostedConfig
+from webapp.branching.policies import hosted_model, policy_problem
 from webapp.runs.models import Run
 from webapp.runs.run_files import RunFiles
 from webapp.runs.untrusted_folder import UntrustedFolder
 from webapp.worker.computations import attempt_folder
 from webapp.worker.computations.attempt_folder import KeepAlive, Weights
 from webapp.worker.computations.computation_start import start
+from webapp.worker.computations.job_ends import ComputationFailed
 from webapp.worker.computations.sampler_process import Command, SamplerProcess
 
 KEPT = 2
@@ -32,6 +35,13 @@ class WarmSampler:
     @property
     def inside(self) -> UntrustedFolder:
         return self.process.files.inside
+
+
+def _allowed_endpoint(run: Run) -> HostedConfig | None:
+    """Return the hosted model that is a run's policy; None for others. Raises ComputationFailed if it is forbidden."""
+    if (hosted := hosted_model(run)) is not None and (problem := policy_problem(run)):
+        raise ComputationFailed(f"The policy of this run cannot play: {problem}.")
+    return hosted
 
 
 class WarmSamplers:
@@ -62,7 +72,8 @@ class WarmSamplers:
         try:
             attempt_folder.prepare_journal(run, lambda line: _START in line, files.inside, "", keep_alive)
             attempt_folder.prepare_weights(run, weights, files.inside, keep_alive)
-            process = start(SamplerProcess, files, self._command(files, weights.iteration), slots)
+            command = self._command(files, weights.iteration)
+            process = start(SamplerProcess, files, command, slots, hosted=_allowed_endpoint(run))
         except BaseException:
             self._root.remove(name)
             raise
