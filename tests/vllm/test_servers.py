@@ -8,10 +8,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests.trainer.branching.recordings import attempts, play_on, record
 from tests.vllm.conftest import pocket
 from tests.vllm.servers import START_TIMEOUT, Serving
 from tests.vllm.shapes import GREEDY, k3, sample
 from trainer import timeouts
+from trainer.branching.local_player import LocalPlayer
+from trainer.branching.player import Weights
 from trainer.config.run import RunConfig
 from trainer.engines.sampler import SamplingParams
 from trainer.engines.stop_text import StopText
@@ -72,6 +75,17 @@ def test_after_a_sync_all_servers_sample_like_transformers(sampler, policy, chat
     params = SamplingParams(temperature=0.7, max_tokens=32)
     assert k3(policy, openings[:16], sample(sampler, openings[:16], params), 0.7) < 1e-4
     assert len(list((tmp_path / "weights").glob("*/*"))) == 1
+
+
+def test_branches_are_sampled_by_the_servers_of_the_run(servers, tmp_path):
+    folder = record(tmp_path / "run", prompts=1, engine={"name": "server", "urls": [server.url for server in servers]})
+    name = attempts(folder)[0]
+    own, theirs = (LocalPlayer.load(Weights.newest(folder), threads=1, servers=chosen) for chosen in (False, True))
+    played = [play_on(player, trajectory=name, turn=0, samples=2).events(Turn) for player in (own, theirs)]
+    assert [turn.response for turn in played[1]] == [turn.response for turn in played[0]]
+    assert isinstance(next(iter(theirs._samplers.values())), ServerSampler)
+    for player in (own, theirs):
+        player.close()
 
 
 def play(config, chat, sampler, emit):

@@ -252,6 +252,8 @@ ADDRESSES: dict[str, Address] = {
     "policy-input": Address("reader", open=True, page=True),
     "film": Address("reader", open=True),
     "film-preview": Address("reader", open=True),
+    "film-ask": Address("writer", "post"),
+    "film-progress": Address("reader", open=True),
     "trajectory-embed": Address("reader", open=True, page=True),
     "thoughts": Address("reader", open=True, page=True),
     "share": Address("writer", "post", data={"ends": "never"}),

@@ -146,6 +146,8 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "thoughts",
         "trajectory-embed",
         "film-preview",
+        "film-ask",
+        "film-progress",
     )
     known |= {"name of model-download": "qwen2.5-0.5b"}
     known |= dict.fromkeys(("name of model-cancel", "name of model-delete"), "smollm2-135m")

@@ -82,7 +82,7 @@ def prepare(name: str, site: FullSite, client: Client) -> dict[str, str]:
         Checkpoint.objects.get_or_create(run=site.run, iteration=1, defaults={"bytes": 0, "time": timezone.now()})
     if name == "trajectory-tokens-cancel":
         TokenComputation.objects.create(trajectory=site.trajectory, requested_at=timezone.now())
-    if name in ("branch-ask", "evaluation-ask"):
+    if name in ("branch-ask", "evaluation-ask", "film-ask"):
         BranchQuestion.objects.all().delete()  # the same question again is no change
         Checkpoint.objects.get_or_create(run=site.run, iteration=1, defaults={"bytes": 0, "time": timezone.now()})
     if name == "report-restore":

@@ -13,7 +13,7 @@ from trainer.config.run import EngineConfig, RunConfig
 from trainer.engines.sampler import Sampler
 from trainer.engines.sampler_factory import in_chunks, make_sampler
 from trainer.engines.transformers.cache_check import check_cache
-from trainer.loops.recorded_attempts import RecordedAttempt, last_settings, weights_source
+from trainer.loops.recorded_attempts import RecordedAttempt, RecordingError, last_settings, weights_source
 from trainer.policy.chat_format import ChatFormat
 from trainer.policy.load import Policy, describe_device, load
 from trainer.rollout.positions import Position
@@ -26,35 +26,44 @@ class LocalPlayer(BranchPlayer):
         policy: the loaded weights.
         weights: where they are from.
         make: starts an engine from settings and chat format; None: the engine of the settings.
+        servers: whether the vLLM servers of the run get the weights and sample.
     """
 
     def __init__(
-        self, policy: Policy, weights: Weights, make: Callable[[RunConfig, ChatFormat], Sampler] | None = None
+        self,
+        policy: Policy,
+        weights: Weights,
+        make: Callable[[RunConfig, ChatFormat], Sampler] | None = None,
+        *,
+        servers: bool = False,
     ) -> None:
         super().__init__(weights, describe_device(policy.model.device), policy.context)
-        self.policy = policy
+        self.policy, self._servers = policy, servers
         self._make = make or self._engine
         self._samplers: dict[frozenset[int], Sampler] = {}
 
     @classmethod
-    def load(cls, weights: Weights, *, device: str = "", threads: int = 0) -> LocalPlayer:
+    def load(cls, weights: Weights, *, device: str = "", threads: int = 0, servers: bool = False) -> LocalPlayer:
         """Load weights.
 
         Args:
             device: device of the policy; empty: the run's.
             threads: number of CPU threads; 0: the run's.
+            servers: whether the vLLM servers of the run get the weights and sample.
         Raises:
-            RecordingError: they are not there.
+            RecordingError: they are not there, or the run has no servers.
             ModelError: they cannot be loaded.
         """
         config = last_settings(weights.folder)
+        if servers and config.engine.name != "server":
+            raise RecordingError("the run of these weights has no vLLM servers (engine.name=server)")
         if chosen := threads or config.policy.threads:
             torch.set_num_threads(chosen)
         changes = {"device": device} if device else {}
         source = weights_source(weights.folder, config, weights.iteration)
         policy = load(source, config.policy.model_copy(update=changes))
         check_cache(policy.model)
-        return cls(policy, weights)
+        return cls(policy, weights, servers=servers)
 
     @property
     def description(self) -> str:
@@ -78,8 +87,10 @@ class LocalPlayer(BranchPlayer):
         return self._samplers[chat.end_ids]
 
     def _engine(self, config: RunConfig, chat: ChatFormat) -> Sampler:
-        """Start the engine of the run. Servers belong to its training, so that transformers samples instead."""
-        if config.engine.name == "server":
-            config = config.model_copy(update={"engine": EngineConfig()})
+        """Start the engine of the weights' run. Servers belong to training: unless chosen, transformers samples."""
+        engine = last_settings(self.weights.folder).engine
+        if engine.name == "server" and not self._servers:
+            engine = EngineConfig()
+        config = config.model_copy(update={"engine": engine})
         sampler = make_sampler(config, self.policy, chat.eos_id, self.weights.folder, chat.end_ids)
         return in_chunks(sampler, None, lambda message: None)

@@ -53,6 +53,11 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--attempts", type=int, metavar="N", help="most attempts of the evaluation (default: 100)")
     chosen = serve_sampler.weights(command, "those that played it, or the nearest kept ones")
     chosen.add_argument("--from", dest="other", metavar="FOLDER[:K]", help="weights of another run")
+    command.add_argument(
+        "--servers",
+        action="store_true",
+        help="give the weights to the vLLM servers of their run, which sample; no run may train with them meanwhile",
+    )
     command.add_argument("--samples", type=int, default=SAMPLES, metavar="N", help=f"branches (default: {SAMPLES})")
     command.add_argument("--temperature", type=float, help="0 is greedy (default: as it was sampled)")
     command.add_argument("--fresh-luck", action="store_true", help="other randomness of the environment in each branch")
@@ -135,7 +140,7 @@ def _ask(arguments: argparse.Namespace, asked: Question) -> int:
     from trainer.branching.questions import answer
 
     chosen = _weights(arguments)
-    player = load_player(chosen, device=arguments.device, threads=arguments.threads)
+    player = load_player(chosen, device=arguments.device, threads=arguments.threads, servers=arguments.servers)
     played: list[Played] = []
 
     def take(message: Answer) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from webapp.core import formatting
 from webapp.core.streaming import release_connection
-from webapp.explorer.related import Iteration, RelatedTrajectory
+from webapp.explorer.related import Iteration, RelatedTrajectory, by_checkpoint
 from webapp.trajectories.models import Trajectory, Turn
 from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.render.film import Film, FilmFrame
@@ -39,6 +39,7 @@ class Chosen:
     Attributes:
         noun: what the run's pages call an initial state (Run.task_noun).
         until_success: the film ends with the first success.
+        by_checkpoints: checkpoints played the initial state again, as branches, instead of evaluations.
     """
 
     frames: Sequence[ChosenFrame]
@@ -46,6 +47,7 @@ class Chosen:
     first_success: int | None
     noun: str
     until_success: bool
+    by_checkpoints: bool = False
 
     @property
     def title(self) -> str:
@@ -60,15 +62,22 @@ class Chosen:
     def states(self) -> tuple[object, ...]:
         """Values on which a drawing of the frames depends, for its ETag."""
         played = [frame.played.trajectory for frame in self.frames]
-        return (self.until_success, self.total, *((one.pk, one.last_seq, one.status) for one in played))
+        return (
+            self.until_success,
+            self.by_checkpoints,
+            self.total,
+            *((one.pk, one.last_seq, one.status) for one in played),
+        )
 
     @property
     def facts(self) -> str:
         """A line such as “Same puzzle at 7 iterations · first solved at iteration 48”."""
-        iterations = formatting.plural(self.total, "iteration")
+        where = f"at {formatting.plural(self.total, 'iteration')}"
+        if self.by_checkpoints:
+            where = f"played by {formatting.plural(self.total, 'checkpoint')}"
         if self.first_success is None:
-            return f"Same {self.noun} at {iterations} · not solved yet"
-        return f"Same {self.noun} at {iterations} · first solved at iteration {formatting.whole(self.first_success)}"
+            return f"Same {self.noun} {where} · not solved yet"
+        return f"Same {self.noun} {where} · first solved at iteration {formatting.whole(self.first_success)}"
 
 
 def choose_frames(solved: Sequence[bool], limit: int = MAX_FRAMES) -> list[int]:
@@ -82,6 +91,16 @@ def choose_frames(solved: Sequence[bool], limit: int = MAX_FRAMES) -> list[int]:
         even.remove(min(even - {0, count - 1}, key=lambda index: abs(index - first)))
         even.add(first)
     return sorted(even)
+
+
+def choose_film(current: Trajectory, iterations: Sequence[Iteration], limit: int = MAX_FRAMES) -> Chosen:
+    """The frames of a film: of these iterations, or if there is one only, of the checkpoints that played it again."""
+    if len(iterations) > 1:
+        return choose(iterations, current, limit)
+    checkpoints = by_checkpoint(current)
+    if len(checkpoints) < 2:
+        return choose(iterations, current, limit)
+    return replace(choose(checkpoints, current, limit), by_checkpoints=True)
 
 
 def choose(

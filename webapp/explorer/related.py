@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from statistics import fmean
 
+from django.db.models import F
 from django.db.models.fields.json import KT
 from django.db.models.functions import MD5
 
@@ -15,6 +16,7 @@ from webapp.core import formatting
 from webapp.explorer.counts import WITH_REWARD
 from webapp.explorer.rows import OutcomeLabel, outcome
 from webapp.trajectories.models import Trajectory, Turn
+from webapp.trajectories.token_computation import sampled_after
 
 MAX_RELATED = 600
 """Maximum number of trajectories of the same prompt; the newest are kept."""
@@ -114,6 +116,30 @@ def same_prompt(trajectory: Trajectory) -> list[Iteration]:
         if iteration.mean is None
         else replace(iteration, height=MIN_BAR + step * (round(iteration.mean, 1) - low))
         for iteration in reversed(newest_first)
+    ]
+
+
+def by_checkpoint(trajectory: Trajectory) -> list[Iteration]:
+    """Return what checkpoints of the run made of the attempt's initial state: the attempt, and branches of its start.
+
+    Iterations are those that the weights had finished. Only branches without a change count, with the recorded luck.
+    """
+    branches = Trajectory.with_branches.filter(
+        group__question__trajectory=trajectory,
+        group__question__turn=0,
+        group__question__change={},
+        group__question__luck="recorded",
+        group__question__weights_run=None,
+        group__question__used_checkpoint__isnull=False,
+        status__in=Trajectory.ENDED,
+    ).annotate(checkpoint=F("group__question__used_checkpoint"))
+    played = {sampled_after(trajectory): [trajectory]}
+    for branch in branches.order_by("pk")[:MAX_RELATED]:
+        played.setdefault(branch.checkpoint, []).append(branch)
+    own = sampled_after(trajectory)
+    return [
+        replace(_iteration(number, members, trajectory), here=number == own)
+        for number, members in sorted(played.items())
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.trainer import tiny
 from tests.trainer.branching.recordings import attempts, play_on
+from tests.trainer.branching.recordings import record as record_pocket
 from tests.trainer.hosted_server import Reply, Server, completion, refusal
 from trainer import timeouts
 from trainer.branching.hosted_player import EndpointError
@@ -123,6 +124,12 @@ def test_a_budget_that_is_spent_and_a_refusal_are_sentences(server: Server, tmp_
     with pytest.raises(ValueError, match="bad key"):
         play_on(player, trajectory=name, turn=0, samples=1)
     player.close()
+
+
+def test_weights_of_a_run_without_servers_are_not_given_to_any(tmp_path: Path) -> None:
+    folder = record_pocket(tmp_path, prompts=1)
+    with pytest.raises(RecordingError, match="has no vLLM servers"):
+        load_player(Weights.newest(folder), servers=True)
 
 
 def test_a_hosted_model_has_no_checkpoints(server: Server, tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from django.views.decorators.http import require_GET
 
 from webapp.core.streaming import release_connection
 from webapp.explorer.breaks import breaks, turn_boards
-from webapp.explorer.filmstrip import MAX_ALL, MAX_FRAMES, Chosen, choose
+from webapp.explorer.filmstrip import MAX_ALL, MAX_FRAMES, Chosen, choose_film
 from webapp.explorer.related import same_group, same_prompt
 from webapp.pages.film_panel import film_panel, film_picture
+from webapp.pages.film_questions import film_questions
 from webapp.pages.play_cards import PlayCard
 from webapp.runs.models import Run
 from webapp.teams.decorators import account_optional
@@ -60,11 +61,13 @@ def prompt(request: HttpRequest, slug: str) -> HttpResponse:
         "again": again,
     }
     every = request.GET.get("all") == "1"
-    chosen = choose(again, current, MAX_ALL if every else MAX_FRAMES)
+    chosen = choose_film(current, again, MAX_ALL if every else MAX_FRAMES)
     if len(chosen.frames) > 1:
         context |= film_panel(chosen, current) | {"every": every}
         if current.run.visibility == Run.Visibility.LINK:
             context["meta"] = _meta(request, current, chosen)
+    if len(again) == 1:
+        context["film_questions"] = film_questions(request.user, current)
     return render(request, "trajectories/prompt.html", context)
 
 

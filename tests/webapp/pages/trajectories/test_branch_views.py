@@ -327,3 +327,31 @@ def test_a_branch_is_shared(attempt: Trajectory, people: People, who: Visitors) 
     assert who.owner.post(f"/t/{attempt.slug}/branches/{question.slug}/delete").status_code == 302
     assert who.anonymous.get(f"/s/{link.token}").status_code == 404, "deleted with its question"
     assert not Trajectory.with_branches.filter(split="branch").exists()
+
+
+def test_checkpoints_play_the_start_again_for_a_film(attempt: Trajectory, who: Visitors) -> None:
+    address = f"/t/{attempt.slug}"
+    assert "Let 2 checkpoints play it" in (page := shown(who.owner, f"{address}/prompt"))
+    assert "The initial policy, iteration 2, each from the start" in page
+    assert 'id="film-title"' not in page
+    assert "play it" not in shown(who.viewer, f"{address}/prompt")
+    assert_private(f"{address}/film/progress", who)
+    assert_private(f"{address}/film/ask", who, post=True)
+    assert who.viewer.post(f"{address}/film/ask").status_code == 403
+    assert who.owner.post(f"{address}/film/ask").headers["Location"] == f"{address}/prompt"
+    asked = list(BranchQuestion.objects.order_by("checkpoint"))
+    assert [(one.checkpoint, one.turn, one.samples, one.temperature) for one in asked] == [
+        (0, 0, 1, None),
+        (2, 0, 1, None),
+    ]
+    assert "2 checkpoints have yet to play" in shown(who.owner, f"{address}/film/progress")
+    for question, solved in zip(asked, (False, True), strict=True):
+        made.begin(question)
+        question.used_checkpoint = question.checkpoint
+        made.play_on(question, [solved])
+        made.finish(question, Branches(solved=made.share(int(solved), 1), failed=0))
+    assert who.owner.get(f"{address}/film/progress").headers["HX-Refresh"] == "true"
+    page = shown(who.viewer, f"{address}/prompt")
+    assert "played by 3 checkpoints · first solved at iteration 2" in page
+    assert who.viewer.get(f"{address}/film.png").headers["Content-Type"] == "image/png"
+    assert "play it" not in shown(who.owner, f"{address}/prompt"), "all have played"
