@@ -82,7 +82,7 @@ def _questions(trajectory: Trajectory) -> list[BranchQuestion]:
 
 
 def _missing(trajectory: Trajectory, asked: list[BranchQuestion]) -> list[int]:
-    """Return at most MAX_CHECKPOINTS kept checkpoints, evenly spread, which have not played it; 0: the initial policy."""
+    """Return at most MAX_CHECKPOINTS kept checkpoints, evenly spread, that have not played it; 0: before training."""
     kept = sorted({0, *trajectory.run.checkpoints.values_list("iteration", flat=True)})
     spread = [kept[index] for index in choose_frames([False] * len(kept), MAX_CHECKPOINTS)]
     done = {question.used_checkpoint for question in asked} | {question.checkpoint for question in asked}
