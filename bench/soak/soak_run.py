@@ -48,7 +48,6 @@ from bench.soak.scene import Scene, wait
 from bench.soak.small_disk import SmallDisk
 from trainer.config.run import RunConfig
 from trainer.journal.protocol import JOURNAL_FILE
-from trainer.paths import POCKET_CHECKPOINT
 from trainer.studies import machine
 from webapp.services.addresses import ROOT
 from webapp.services.unprivileged_user import child_setup
@@ -87,7 +86,7 @@ def configs(iterations: int, seeds: int) -> list[RunConfig]:
                 "environment": {"name": "FrozenLake"},
                 "iterations": iterations,
                 "seed": seed,
-                "policy": {"model": str(POCKET_CHECKPOINT), "threads": 1},
+                "policy": {"model": "pocket", "threads": 1},
                 "rollout": {"groups": 2, "group_size": 2, "max_turns": 2, "max_response_tokens": 32},
                 "optimizer": {"mini_batch_trajectories": 4},
                 "algorithm": {"estimator": "grpo"},

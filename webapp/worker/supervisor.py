@@ -150,9 +150,9 @@ class Supervisor:
         try:
             if parent_guard.kill_stale_trainer(self.files.pid, self.intervals.orphan_timeout):
                 logger.warning("Run %s: killed the trainer of an earlier supervisor.", self.claimed.slug)
+            self._prepare()
             if refusal := self.lease.persist(lambda: allowed_inputs.refusal(self.claimed)):
                 raise TrainerCannotStart(f"This run is not allowed on this site: {refusal}.")
-            self._prepare()
             run, self.limits = self.claimed, configured_limits()
             gpus = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
             environment = thread_limit(run.worker.slots if run.worker else 1) | trainer_environment(run.config)

@@ -397,6 +397,17 @@ def test_an_orphaned_trainer_is_ended_even_if_the_run_is_no_longer_allowed(
     assert deaf_trainer.poll() == -signal.SIGKILL
 
 
+def test_a_run_that_is_no_longer_allowed_keeps_what_its_trainer_wrote_last(run: Run) -> None:
+    taken = take(run)
+    Run.objects.filter(pk=run.pk).update(config=run.config | {"policy": {"model": "/etc"}})
+    taken.config = fresh(run).config
+    *written, _ = journal_builder.whole_run(2)
+    journal_builder.write(run.folder, *written)
+    assert supervise(taken, command=act("train"), intervals=INTERVALS) == "failed"
+    assert fresh(run).failure.startswith("This run is not allowed on this site: policy.model")
+    assert_complete(fresh(run))
+
+
 def test_a_process_with_a_reused_pid_is_not_killed(tmp_path: Path) -> None:
     pid_file = tmp_path / "trainer.pid"
     pid_file.write_text(f'{{"pid": {os.getpid()}, "born": "1", "host": "{os.uname().nodename}"}}')
