@@ -136,7 +136,7 @@ def _representative(iteration: Iteration, current: Trajectory) -> RelatedTraject
 def make_film(chosen: Chosen, environment: str) -> Film:
     """Return the film of the chosen frames, of which there must be at least one, in two queries."""
     pks = [frame.played.trajectory.pk for frame in chosen.frames]
-    boards = dict(Trajectory.objects.filter(pk__in=pks).values_list("pk", "group__board"))
+    boards = dict(Trajectory.with_branches.filter(pk__in=pks).values_list("pk", "group__board"))
     turns = Turn.objects.filter(trajectory__in=pks).order_by("trajectory", "number")
     actions: dict[int, list[dict[str, Any]]] = {pk: [] for pk in pks}
     answers: dict[int, str] = {}

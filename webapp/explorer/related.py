@@ -8,7 +8,6 @@ from itertools import groupby
 from operator import attrgetter
 from statistics import fmean
 
-from django.db.models import F
 from django.db.models.fields.json import KT
 from django.db.models.functions import MD5
 
@@ -132,10 +131,11 @@ def by_checkpoint(trajectory: Trajectory) -> list[Iteration]:
         group__question__weights_run=None,
         group__question__used_checkpoint__isnull=False,
         status__in=Trajectory.ENDED,
-    ).annotate(checkpoint=F("group__question__used_checkpoint"))
+    ).order_by("pk")
+    checkpoints = dict(branches.values_list("pk", "group__question__used_checkpoint"))
     played = {sampled_after(trajectory): [trajectory]}
-    for branch in branches.order_by("pk")[:MAX_RELATED]:
-        played.setdefault(branch.checkpoint, []).append(branch)
+    for branch in branches.filter(pk__in=checkpoints)[:MAX_RELATED]:
+        played.setdefault(checkpoints[branch.pk], []).append(branch)
     own = sampled_after(trajectory)
     return [
         replace(_iteration(number, members, trajectory), here=number == own)

@@ -257,7 +257,7 @@ def test_weights_come_from_runs_whose_checkpoints_the_caller_may_read(
     mine.imported = True
     mine.save()
     refused = ask(callers.owner, attempt, weights_run=mine.slug, checkpoint=1)
-    assert problem(refused)["message"].startswith("The weights of that run cannot play: ")
+    assert problem(refused)["message"].startswith("The policy of that run cannot play: ")
 
 
 def test_only_readers_of_the_attempt_see_questions_and_only_writers_ask(callers: Callers, attempt: Trajectory) -> None:

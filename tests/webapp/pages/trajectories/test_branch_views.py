@@ -352,6 +352,6 @@ def test_checkpoints_play_the_start_again_for_a_film(attempt: Trajectory, who: V
         made.finish(question, Branches(solved=made.share(int(solved), 1), failed=0))
     assert who.owner.get(f"{address}/film/progress").headers["HX-Refresh"] == "true"
     page = shown(who.viewer, f"{address}/prompt")
-    assert "played by 3 checkpoints · first solved at iteration 2" in page
+    assert "played by 3 checkpoints · first solved at iteration 1" in page, "by the recorded attempt"
     assert who.viewer.get(f"{address}/film.png").headers["Content-Type"] == "image/png"
     assert "play it" not in shown(who.owner, f"{address}/prompt"), "all have played"
