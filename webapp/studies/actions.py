@@ -104,6 +104,7 @@ def do_add_arms(study: Study, author: User, arms: Sequence[PlannedArm], cells: S
         for at, arm in enumerate(arms)
     )
     request = build_request(
+        author,
         study.team,
         cells[0].config,
         cells,
@@ -111,7 +112,7 @@ def do_add_arms(study: Study, author: User, arms: Sequence[PlannedArm], cells: S
         visibility=Run.Visibility(study.scheduling.get(RUNS_VISIBILITY, Run.Visibility.TEAM)),
         group=study.title,
     )
-    runs = do_launch(plan_launch(request, Run.objects.listed_for(author)), author)
+    runs = do_launch(plan_launch(request, Run.objects.listed_for(author)))
     StudyRun.objects.bulk_create(
         StudyRun(arm=rows[cell.arm], run=run, environment=cell.environment, seed=cell.seed)
         for cell, run in zip(cells, runs, strict=True)

@@ -13,20 +13,20 @@ from webapp.runs.launch.planning import LaunchPlan, LaunchRequest, plan_launch
 from webapp.runs.models import Run
 from webapp.studies.study_plan import PlannedCell, StudyPlan, StudyRefused, planned
 from webapp.studies.study_spec import CatalogueSpec, Spec
-from webapp.teams.models import Team
+from webapp.teams.models import Team, User
 
 
 def launchable(
-    spec: Spec, team: Team, scheduling: SchedulingOptions, readable: QuerySet[Run]
+    spec: Spec, author: User, team: Team, scheduling: SchedulingOptions, readable: QuerySet[Run]
 ) -> tuple[StudyPlan, LaunchPlan]:
     """Return the plan and the launch of a study, if this site may run it now. Raises StudyRefused.
 
     Args:
-        readable: runs that its author may read as a member of their teams.
+        readable: runs that the author may read as a member of their teams.
     """
     plan = planned(spec)
     config = plan.common or plan.cells[0].config
-    launch = plan_launch(build_request(team, config, plan.cells, scheduling), readable)
+    launch = plan_launch(build_request(author, team, config, plan.cells, scheduling), readable)
     if launch.errors:
         raise StudyRefused("config", "; ".join(f"{name}: {text}" for name, text in launch.errors.items()))
     if any(arm_config.policy.device == "cuda" for arm_config in launch.configs) and not launch.capacity.has_gpus:
@@ -36,6 +36,7 @@ def launchable(
 
 
 def build_request(
+    author: User,
     team: Team,
     config: RunConfig,
     cells: Sequence[PlannedCell],
@@ -46,6 +47,7 @@ def build_request(
 ) -> LaunchRequest:
     """Return a request to launch these runs of a study; `config` represents all of them."""
     return LaunchRequest(
+        author,
         team,
         config,
         runs=[PlannedRun(cell.preset, cell.config) for cell in cells],

@@ -56,6 +56,7 @@ def create_group(request: HttpRequest, payload: NewGroup, key: Key = None) -> St
     team = requester.team_to_write_in(payload.team)
     config, preset = requested_config(payload)
     launch_request = LaunchRequest(
+        requester.user,
         team,
         config,
         preset,

@@ -84,6 +84,7 @@ def create_run(request: HttpRequest, payload: NewRun, key: Key = None) -> Status
     team = requester.team_to_write_in(payload.team)
     config, preset = requested_config(payload)
     launch_request = LaunchRequest(
+        requester.user,
         team,
         config,
         preset,
@@ -108,6 +109,7 @@ def clone_run(request: HttpRequest, slug: RunSlug, payload: CloneOptions, key: K
         )
     source_options = options_for_clone(source)
     launch_request = LaunchRequest(
+        requester.user,
         source.team,
         _with_overrides(_config(source.config), payload.overrides),
         source.preset,
@@ -135,7 +137,7 @@ def launch_once(
     launch = plan_launch(launch_request, requester.runs())
     if launch.errors:
         raise invalid(launch.errors)
-    return do_once(requester.user, operation, key, identity, lambda: do_launch(launch, requester.user)[0])
+    return do_once(requester.user, operation, key, identity, lambda: do_launch(launch)[0])
 
 
 def _find_priority(requester: Caller, team_id: int, name: str) -> Run.Priority:

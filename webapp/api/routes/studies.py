@@ -90,7 +90,7 @@ def create_study(request: HttpRequest, payload: NewStudy, key: Key = None) -> St
     spec = _spec(payload)
     scheduling = SchedulingOptions(payload.queue or "", payload.gpus, Run.Priority[payload.priority.upper()])
     try:
-        plan, _ = launchable(spec, team, scheduling, requester.runs())
+        plan, _ = launchable(spec, requester.user, team, scheduling, requester.runs())
     except StudyRefused as refusal:
         raise invalid({refusal.field: str(refusal)}) from None
     launch_key = "" if key is None else f"api-{hashlib.sha256(key.encode()).hexdigest()[:32]}"

@@ -80,9 +80,9 @@ def train_real_model(request: HttpRequest) -> HttpResponse:
     """
     teams, user = require_writable_teams(request.user), signed_in(request)
     run = Run.objects.filter(author=user, launch_key=LAUNCH_KEY).first()
-    requested = LaunchRequest(teams[0], load_preset(REAL_MODEL_PRESET), REAL_MODEL_PRESET, key=LAUNCH_KEY)
+    requested = LaunchRequest(user, teams[0], load_preset(REAL_MODEL_PRESET), REAL_MODEL_PRESET, key=LAUNCH_KEY)
     try:
-        launched, *_ = do_launch(plan_launch(requested, Run.objects.listed_for(user)), user)
+        launched, *_ = do_launch(plan_launch(requested, Run.objects.listed_for(user)))
     except (RequestRefused, QuotaExceeded) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return redirect("runs")

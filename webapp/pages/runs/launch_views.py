@@ -14,21 +14,19 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
-from pydantic import ValidationError
 
 import envs
 from trainer.config.environment import recommended_budgets
-from trainer.config.files import drop_unsuited, load_preset, validation_errors
+from trainer.config.files import load_preset, validation_errors
 from webapp.core.quotas import QuotaExceeded
-from webapp.pages.runs.launch_draft import NotClonable, draft, form_start, posted
-from webapp.pages.runs.launch_page import form_exports, form_facts, form_layout, launch_page
+from webapp.pages.runs.launch_form import FormStart, LaunchForm, NotClonable, posted, prefilled
+from webapp.pages.runs.launch_page import form_exports, form_facts, page_context
 from webapp.play.launch_pictures import launch_picture
 from webapp.runs.actions import RequestRefused
-from webapp.runs.launch import catalogue, fields, plain_yaml, variations
+from webapp.runs.launch import catalogue, fields, plain_yaml
 from webapp.runs.launch.creation import free_name
-from webapp.runs.launch.form import Parsed, from_yaml, list_problems, overlaid
+from webapp.runs.launch.form import Parsed, from_yaml, list_problems
 from webapp.runs.launch.planning import LaunchRequest, do_launch, plan_launch
-from webapp.runs.launch.recovery import RECOVER, last_healthy_checkpoint, recovery
 from webapp.runs.launch.texts import ENVIRONMENT, VARIANT
 from webapp.runs.models import Run
 from webapp.teams.access import require_writable_teams, signed_in
@@ -58,21 +56,18 @@ def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callab
 @require_http_methods(["GET", "HEAD", "POST"])
 @_explain_not_clonable
 def launch(request: HttpRequest) -> HttpResponse:
-    """Show or submit the launch form.
-
-    `?preset=`, `?environment=` (with `?id=`) and `?clone=` (with `?vary=`) prefill it.
-    """
+    """Show or submit the launch form; its address may prefill it."""
     if request.method != "POST":
-        return _blank(request)
-    form = posted(request)
-    plan = form.planned(request)
+        return _page(request, prefilled(signed_in(request), request.GET))
+    form = posted(signed_in(request), request.POST)
+    plan = form.plan
     if plan.errors or request.POST.get("do") == "check":
-        return launch_page(request, form, plan, status=422 if plan.errors else 200)
+        return _page(request, form, status=422 if plan.errors else 200)
     try:
-        runs = do_launch(plan, signed_in(request))
+        runs = do_launch(plan)
     except (QuotaExceeded, RequestRefused) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
-        return launch_page(request, form, plan, status=409)
+        return _page(request, form, status=409)
     when = "its model is downloaded and a worker is free" if plan.needs_download else "a worker is free"
     if len(runs) > 1:
         messages.success(request, f"{len(runs)} runs launched as one group. Each starts when {when}.")
@@ -81,50 +76,15 @@ def launch(request: HttpRequest) -> HttpResponse:
     return redirect("run", runs[0].slug)
 
 
-def _blank(request: HttpRequest) -> HttpResponse:
-    """Show the form before it is posted."""
-    query = request.GET
-    start = form_start(request, query)
-    environment = query.get("environment", "")
-    values, question = start.config.model_dump(), ""
-    if environment in envs.names():
-        settings = _variant_settings(request, environment, query.get("id", ""))
-        other = values["environment"]["name"] != environment
-        if other or (settings and settings["id"] != values["environment"]["settings"].get("id")):
-            values["environment"] |= {"name": environment, "settings": settings}
-            values["rollout"] |= recommended_budgets(environment, settings)
-            drop_unsuited(values["environment"], values["rollout"])
-    elif environment:
-        missing = envs.missing_adapters().get(environment)
-        messages.warning(request, missing or f"There is no environment “{environment[:100]}”: choose one below.")
-    if start.source is not None:
-        key = query.get("vary", "")
-        offered = {variation.key: variation for variation in variations.of_config(start.source.config)}
-        if (
-            varied := recovery(start.source, last_healthy_checkpoint(start.source))
-            if key == RECOVER
-            else offered.get(key)
-        ):
-            values, question = varied.config.model_dump(), varied.label
-        elif key == RECOVER:
-            messages.warning(request, "No checkpoint from before the collapse is stored. This clone starts anew.")
-    form = draft(start, query, overlaid(values, query))
-    return launch_page(request, form, form.planned(request), question=question)
+def _page(request: HttpRequest, form: LaunchForm, *, status: int = 200, **context: Any) -> HttpResponse:
+    for note in form.notes:
+        messages.warning(request, note)
+    return render(request, "runs/launch.html", page_context(form, _site(request)) | context, status=status)
 
 
-def _variant_settings(request: HttpRequest, environment: str, variant: str) -> dict[str, Any]:
-    """Return the setting of an adapter with the variant; empty, with a message, if it cannot be played."""
-    if not variant:
-        return {}
-    if "id" not in envs.settings_model(environment).model_fields:
-        messages.warning(request, f"{environment} has no variants: the id “{variant[:100]}” is left out.")
-        return {}
-    try:
-        envs.spec(environment, {"id": variant})
-    except ValidationError as error:
-        messages.warning(request, "; ".join(text for _, text in validation_errors(error)))
-        return {}
-    return {"id": variant}
+def _site(request: HttpRequest) -> str:
+    """Return the address of the site, without a slash at its end."""
+    return request.build_absolute_uri("/").rstrip("/")
 
 
 @login_required
@@ -132,7 +92,7 @@ def _variant_settings(request: HttpRequest, environment: str, variant: str) -> d
 @_explain_not_clonable
 def launch_yaml(request: HttpRequest) -> HttpResponse:
     """Show the form prefilled from a YAML file or pasted text; nothing is launched."""
-    start = form_start(request, request.POST)
+    start = FormStart.read(signed_in(request), request.POST)
     file = request.FILES.get("file")
     text = request.POST.get("yaml", "")
     try:
@@ -146,12 +106,10 @@ def launch_yaml(request: HttpRequest) -> HttpResponse:
         problems = all_problems[:MAX_PROBLEMS]
         if len(all_problems) > MAX_PROBLEMS:
             problems.append(f"There are {len(all_problems) - MAX_PROBLEMS:,} further problems.")
-        form = draft(start, request.POST, Parsed.of(start.config))
-        plan = form.planned(request)
-        return launch_page(request, form, plan, status=422, yaml_text=text, yaml_problems=problems)
+        form = LaunchForm(start, Parsed.of(start.config))
+        return _page(request, form, status=422, yaml_text=text, yaml_problems=problems)
     messages.success(request, "Settings loaded from YAML. Nothing is launched yet.")
-    form = draft(start, request.POST, Parsed.of(config))
-    return launch_page(request, form, form.planned(request))
+    return _page(request, LaunchForm(start, Parsed.of(config)))
 
 
 @login_required
@@ -159,9 +117,7 @@ def launch_yaml(request: HttpRequest) -> HttpResponse:
 @_explain_not_clonable
 def launch_check(request: HttpRequest) -> HttpResponse:
     """Check the form: an error per field, a summary in the bar, estimates and differences."""
-    form = posted(request)
-    plan = form.planned(request)
-    facts = form_facts(request, form, plan, form_layout(form, plan).settings)
+    facts = form_facts(posted(signed_in(request), request.POST))
     return render(request, "runs/_check.html", {"swap": True} | facts)
 
 
@@ -170,9 +126,8 @@ def launch_check(request: HttpRequest) -> HttpResponse:
 @_explain_not_clonable
 def launch_exports(request: HttpRequest) -> HttpResponse:
     """Show the form as YAML and as an API call, once a user opens one of them."""
-    form = posted(request)
-    context = form_exports(request, form, form.planned(request))
-    return render(request, "runs/_launch_exports.html", {"swap": True} | context)
+    exports = form_exports(posted(signed_in(request), request.POST), _site(request))
+    return render(request, "runs/_launch_exports.html", {"swap": True} | exports)
 
 
 @login_required
@@ -183,12 +138,12 @@ def launch_environment(request: HttpRequest) -> HttpResponse:
 
     For a variant of an adapter, only its budgets.
     """
-    start = form_start(request, request.GET)
+    start = FormStart.read(signed_in(request), request.GET)
     name, variant = request.GET.get(ENVIRONMENT, ""), request.GET.get(VARIANT)
     context = {
         "environment_settings": fields.environment_settings(name, {}, {}) if variant is None else [],
         "budgets": fields.budget_settings(_budgets(name, {"id": variant} if variant else {}), start.config),
-        "base_word": "was" if start.source else "preset",
+        "base_word": start.word,
     }
     template = "runs/_environment_change.html" if variant is None else "runs/_variant_budgets.html"
     return render(request, template, context)
@@ -218,9 +173,11 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
 
     A user who has launched them before gets the existing runs. Members who may not launch are refused.
     """
-    team, author = require_writable_teams(request.user)[0], signed_in(request)
+    author = signed_in(request)
+    team = require_writable_teams(author)[0]
     launched_before = Run.objects.filter(author=author, launch_key__startswith=f"{ECHO_TRAP_KEY}.").exists()
     requested = LaunchRequest(
+        author,
         team,
         load_preset(ECHO_TRAP_PRESET),
         ECHO_TRAP_PRESET,
@@ -229,7 +186,7 @@ def launch_echo_trap(request: HttpRequest) -> HttpResponse:
         key=ECHO_TRAP_KEY,
     )
     try:
-        collapsing, *_ = do_launch(plan_launch(requested, Run.objects.listed_for(request.user)), author)
+        collapsing, *_ = do_launch(plan_launch(requested, Run.objects.listed_for(author)))
     except (QuotaExceeded, RequestRefused) as refusal:
         messages.warning(request, f"Nothing was launched. {refusal}")
         return redirect("runs")

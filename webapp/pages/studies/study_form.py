@@ -20,7 +20,7 @@ from webapp.runs.models import Run, RunQuerySet
 from webapp.studies.study_launch import launchable
 from webapp.studies.study_plan import StudyPlan, StudyRefused
 from webapp.studies.study_spec import DEFAULT_SEEDS, MAX_AXES, Spec, default_seeds, read_spec
-from webapp.teams.models import Team
+from webapp.teams.models import Team, User
 
 ROWS = range(1, MAX_AXES + 1)
 KINDS = ("catalogue", "grid", "random", "bayesian")
@@ -64,16 +64,14 @@ class FormRefused(Exception):
         self.errors = errors
 
 
-def check_study(
-    post: Mapping[str, str], teams: Sequence[Team], queues: Collection[str], readable: RunQuerySet
-) -> CheckedStudy:
+def check_study(post: Mapping[str, str], user: User, teams: Sequence[Team], queues: Collection[str]) -> CheckedStudy:
     """Parse a posted form and plan its runs. Raises FormRefused.
 
     Args:
         teams: teams in which the user may launch runs; the first one is the default.
         queues: device classes that can be chosen.
-        readable: runs that the user may read as a member of their teams.
     """
+    readable = Run.objects.listed_for(user)
     team = next((team for team in teams if team.slug == post.get("team")), None)
     if team is None and post.get("team"):
         raise FormRefused({"team": "You may not launch runs in this team (any more): choose another one."})
@@ -82,7 +80,7 @@ def check_study(
     scheduling = SchedulingOptions(queue if queue in queues else "", None, priority)
     try:
         spec = read_spec(_data(post, readable))
-        return CheckedStudy(spec, *launchable(spec, team or teams[0], scheduling, readable))
+        return CheckedStudy(spec, *launchable(spec, user, team or teams[0], scheduling, readable))
     except ValidationError as error:
         raise FormRefused(_at_rows(_errors(error), post)) from None
     except StudyRefused as refusal:

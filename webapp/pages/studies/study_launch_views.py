@@ -18,7 +18,7 @@ from trainer.studies import catalogue
 from webapp.core import ids
 from webapp.core.database import database_now
 from webapp.core.quotas import QuotaExceeded, quota
-from webapp.pages.studies.study_form import ROWS, CheckedStudy, FormRefused, check_study
+from webapp.pages.studies.study_form import ROWS, FormRefused, check_study
 from webapp.runs.actions import RequestRefused
 from webapp.runs.launch import catalogue as presets
 from webapp.runs.launch import estimates
@@ -59,7 +59,7 @@ def study_new(request: HttpRequest) -> HttpResponse:
     if choice := values.pop("choose", ""):
         return render(request, "studies/new.html", _context(request, values | {"preset": choice}, teams, current))
     try:
-        checked = _check(request, values, teams, current)
+        checked = check_study(values, signed_in(request), teams, _queues(current))
         study = do_create_study(
             checked.launch.request.team,
             signed_in(request),
@@ -88,10 +88,6 @@ def study_check(request: HttpRequest) -> HttpResponse:
     return render(request, "studies/_check.html", facts)
 
 
-def _check(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team], current: Capacity) -> CheckedStudy:
-    return check_study(values, teams, _queues(current), Run.objects.listed_for(request.user))
-
-
 def _prefilled(query: QueryDict) -> dict[str, str]:
     """Return the fields of a form before it is posted."""
     values = {name: str(value) for name, value in query.items()}
@@ -104,11 +100,12 @@ def _queues(current: Capacity) -> list[str]:
 
 
 def _facts(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team], current: Capacity) -> dict[str, Any]:
+    author = signed_in(request)
     try:
-        checked = _check(request, values, teams, current)
+        checked = check_study(values, author, teams, _queues(current))
     except FormRefused as refusal:
         return {"errors": refusal.errors}
-    plan, launch, author = checked.plan, checked.launch, signed_in(request)
+    plan = checked.plan
     time = estimates.expected_time(author, list(list_configs(plan)))
     return {
         "size": count_text(plan, checked.spec),
@@ -116,11 +113,7 @@ def _facts(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team
         "arms": plan.arms[:MAX_LISTED],
         "more_arms": max(0, len(plan.arms) - MAX_LISTED),
         "default_title": plan.title[:MAX_TITLE_LENGTH],
-        "planned": launch.runs,
-        "warnings": launch.warnings,
-        "figures": launch.figures(author),
-        "capacity": launch.wait(author),
-        "devices": launch.capacity.devices,
+        "plan": checked.launch,
     }
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
+from trainer.config.run import RunConfig
 from webapp.core import formatting
-from webapp.runs.launch.fields import Setting, SettingGroup
+from webapp.runs.launch import fields
+from webapp.runs.launch.fields import Setting, with_labels
 
 ESSENTIALS = {
     "name": "Leave empty for an automatic name.",
@@ -56,33 +60,40 @@ class FormLayout:
     essentials: list[Setting]
     sections: list[CollapsedSection]
 
-    @property
-    def settings(self) -> list[Setting]:
-        """All settings of the form."""
+    @cached_property
+    def settings(self) -> Mapping[str, Setting]:
+        """All settings of the form by name, in their order on the page."""
         rest = (setting for section in self.sections for setting in (*section.settings, *section.environment))
-        return [*self.changed, *self.essentials, *rest]
+        return {setting.name: setting for setting in (*self.changed, *self.essentials, *rest)}
+
+    @property
+    def differences(self) -> list[Setting]:
+        """The settings whose values differ from the initial ones."""
+        return [setting for setting in self.settings.values() if setting.differs]
+
+    def slot(self, name: str) -> str:
+        """Return the element id of a setting or option."""
+        return self.settings[name].id if name in self.settings else f"f-{name}"
 
 
-def layout(
-    groups: Sequence[SettingGroup],
-    environment: Iterable[Setting],
-    reasons: Mapping[str, str],
-    *,
-    changed_first: bool,
-) -> FormLayout:
+def layout(values: Mapping[str, Any], base: RunConfig, errors: Mapping[str, str], *, changed_first: bool) -> FormLayout:
     """Distribute the settings over the steps.
 
     Args:
-        groups: all settings of RunConfig.
-        environment: settings of the chosen environment.
-        reasons: dotted name → reason why the setting has no effect.
+        values: a configuration as nested data, possibly invalid.
+        base: configuration with the initial values.
+        errors: errors by dotted name.
         changed_first: True to show changed settings first, as in a clone.
     """
-    marked = [
+    reasons = {name: with_labels(f"No effect: {reason}.") for name, reason in RunConfig.without_effect(values).items()}
+    groups = [
         replace(group, settings=[replace(setting, reason=reasons.get(setting.name, "")) for setting in group.settings])
-        for group in groups
+        for group in fields.groups(values, base, errors)
     ]
-    every = {setting.name: setting for group in marked for setting in group.settings}
+    name, settings = values["environment"]["name"], values["environment"]["settings"]
+    initial = base.environment.settings if base.environment.name == name else {}
+    environment = fields.environment_settings(name, settings, initial, errors)
+    every = {setting.name: setting for group in groups for setting in group.settings}
     every |= {name: replace(every[name], help=help, source="") for name, help in ESSENTIALS.items()}
     changed = [setting for setting in every.values() if changed_first and setting.differs]
     taken = {setting.name for setting in changed}
@@ -94,8 +105,8 @@ def layout(
             group.title,
             group.about,
             [setting for setting in group.settings if setting.name not in taken],
-            list(environment) if group.key == "environment" else [],
+            environment if group.key == "environment" else [],
         )
-        for group in marked
+        for group in groups
     ]
     return FormLayout(changed, essentials, sections)

@@ -42,10 +42,11 @@ class LaunchRequest:
         runs: the runs of a study, which plans them itself, one seed after another; `config` represents all of them.
         group: name of the group as it was given; if empty, several runs get a default name.
         grouped: True if a single run gets a default name, too.
-        key: launch key: a later request of the same author with this key launches nothing; empty: no key.
+        key: launch key: a later request of the author with this key launches nothing; empty: no key.
         errors: errors of the input, by field.
     """
 
+    author: User
     team: Team
     config: RunConfig | None
     preset: str = ""
@@ -118,14 +119,22 @@ class LaunchPlan:
         runs = len(self.runs)
         return self.config.title() if runs < 2 else f"{self.group}: {formatting.plural(runs, 'run')}"
 
-    def wait(self, author: User) -> str:
-        """Describe when the first run would start if that user launched it: the authors of a team take turns."""
+    @property
+    def size(self) -> str:
+        """Iterations, trajectories and tokens of each run as text; empty for invalid settings."""
+        if self.config is None:
+            return ""
+        return estimates.size_sentence(self.config) + (", each" if len(self.runs) > 1 else "")
+
+    @property
+    def wait(self) -> str:
+        """Describe when the first run would start: the authors of a team take turns."""
         if self.config is None:
             return present_wait(self.capacity)
         now, (queue, gpus) = timezone.now(), self.place
         newcomer = Run(
             team_id=self.request.team.pk,
-            author_id=author.pk,
+            author_id=self.request.author.pk,
             queue=queue,
             gpus=gpus,
             queued_at=now,
@@ -136,19 +145,20 @@ class LaunchPlan:
         )
         return expected_wait(newcomer, self.capacity, now)
 
-    @property
+    @cached_property
     def warnings(self) -> list[str]:
         """Warnings about valid but surprising settings."""
         texts = (text for config in self.configs for text in summary.warnings(config, self.capacity, self.place[0]))
         return list(dict.fromkeys(texts))
 
-    def figures(self, user: User) -> list[estimates.Figure]:
-        """Estimate one of the runs from recorded runs that the user may read; empty for invalid settings."""
+    @cached_property
+    def figures(self) -> list[estimates.Figure]:
+        """Estimate of one of the runs from recorded runs that the author may read; empty for invalid settings."""
         if self.config is None:
             return []
         queue, gpus = self.place
         on_gpu = self.config.policy.device == "cuda" or (gpus > 0 and queue in self.capacity.with_gpus)
-        return estimates.figures(user, self.config, gpu=on_gpu)
+        return estimates.figures(self.request.author, self.config, gpu=on_gpu)
 
 
 def _without_seeds(request: LaunchRequest) -> list[RunConfig]:
@@ -180,7 +190,7 @@ def plan_launch(request: LaunchRequest, readable: QuerySet[Run]) -> LaunchPlan:
 
 
 @transaction.atomic
-def do_launch(plan: LaunchPlan, author: User) -> list[Run]:
+def do_launch(plan: LaunchPlan) -> list[Run]:
     """Request the models that have to be downloaded, and create all runs of a plan, or none.
 
     Raises:
@@ -191,13 +201,13 @@ def do_launch(plan: LaunchPlan, author: User) -> list[Run]:
     request = plan.request
     if plan.config is None or plan.errors:
         raise RequestRefused("; ".join(f"{name}: {text}" for name, text in plan.errors.items()))
-    require_may_prefer(author, request.team.pk, request.scheduling.priority)
+    require_may_prefer(request.author, request.team.pk, request.scheduling.priority)
     for model, config in plan.missing_models.items():
-        model_requests.do_request_download(author, model, cards.suitable_worker(config, plan.place[0]))
+        model_requests.do_request_download(request.author, model, cards.suitable_worker(config, plan.place[0]))
     if len(plan.runs) > 1 or request.grouped:
         return do_create_group(
             request.team,
-            author,
+            request.author,
             plan.runs,
             group=request.group or free_name(request.team, plan.group),
             scheduling=request.scheduling,
@@ -206,7 +216,7 @@ def do_launch(plan: LaunchPlan, author: User) -> list[Run]:
         )
     run = do_create_run(
         request.team,
-        author,
+        request.author,
         plan.runs[0].config,
         preset=plan.runs[0].preset,
         scheduling=request.scheduling,

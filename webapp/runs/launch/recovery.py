@@ -8,11 +8,18 @@ from trainer.config.files import with_values
 from trainer.config.removed import stored_config
 from webapp.runs import echo_trap
 from webapp.runs.inputs.run_models import RunModel
-from webapp.runs.launch.variations import STARPO_S_KEEP, Variation
+from webapp.runs.launch.variations import STARPO_S_KEEP, Variation, of_config
 from webapp.runs.models import Run
 
 RECOVER = "recover"
 """Key of the variation in the address of the launch form."""
+
+
+def find_variation(run: Run, key: str) -> Variation | None:
+    """Return the variation of that key that is offered for a clone of the run; None if there is none."""
+    if key == RECOVER:
+        return recovery(run, last_healthy_checkpoint(run))
+    return next((variation for variation in of_config(run.config) if variation.key == key), None)
 
 
 def last_healthy_checkpoint(run: Run) -> int | None:

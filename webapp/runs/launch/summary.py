@@ -1,21 +1,14 @@
-"""Summary of a configuration: differences from the initial form, and warnings."""
+"""Warnings about valid configurations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from trainer.config.notes import notes
 from trainer.config.run import RunConfig
-from webapp.runs.launch.fields import Setting, with_labels
+from webapp.runs.launch.fields import with_labels
 from webapp.runs.queue.capacity import Capacity
 
 SMALL_STEP = 2
 """A step with this many times fewer trajectories than a mini-batch deserves a warning."""
-
-
-def differences(settings: Sequence[Setting]) -> list[Setting]:
-    """Return the settings whose values differ from the initial ones."""
-    return [setting for setting in settings if setting.differs]
 
 
 def warnings(config: RunConfig, capacity: Capacity, queue: str) -> list[str]:
