@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -13,12 +14,11 @@ from pydantic import Field
 from webapp.api.auth import caller
 from webapp.api.errors import refused
 from webapp.api.idempotency import Key
-from webapp.api.routes.runs import launch_once, requested_config
+from webapp.api.routes.runs import launch_once, requested_launch
 from webapp.api.schemas.run_schemas import NewRun, RunOut
 from webapp.api.schemas.shared_schemas import Text
 from webapp.api.serializers import run_out
-from webapp.runs.launch.creation import SchedulingOptions, runs_beside
-from webapp.runs.launch.planning import LaunchRequest
+from webapp.runs.launch.creation import runs_beside
 from webapp.runs.models import Run
 
 router = Router(tags=["runs"])
@@ -53,23 +53,8 @@ MADE: dict[int, Any] = {200: GroupOut, 201: GroupOut}
 def create_group(request: HttpRequest, payload: NewGroup, key: Key = None) -> Status[GroupOut]:
     """Launch each arm with each seed, all runs or none. A team's quota of queued runs counts all of them."""
     requester = caller(request)
-    team = requester.team_to_write_in(payload.team)
-    config, preset = requested_config(payload)
-    launch_request = LaunchRequest(
-        requester.user,
-        team,
-        config,
-        preset,
-        arms=payload.arms,
-        seeds=payload.seeds,
-        group=payload.group.strip(),
-        grouped=True,
-        scheduling=SchedulingOptions(payload.queue or "", payload.gpus, Run.Priority[payload.priority.upper()]),
-        visibility=Run.Visibility(payload.visibility),
-    )
-    first, created = launch_once(
-        requester, launch_request, "group", key, payload.model_dump(mode="json") | {"team": team.slug}
-    )
+    launch_request = replace(requested_launch(requester, payload), arms=payload.arms, seeds=payload.seeds, grouped=True)
+    first, created = launch_once(requester, launch_request, "group", key, payload, team=launch_request.team.slug)
     return Status(201 if created else 200, _group_out(request, runs_beside(first)))
 
 

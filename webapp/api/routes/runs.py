@@ -81,20 +81,8 @@ MADE: dict[int, Any] = {200: RunDetail, 201: RunDetail}
 def create_run(request: HttpRequest, payload: NewRun, key: Key = None) -> Status[RunDetail]:
     """Launch a configuration, or a preset with dotted overrides. The run is queued until a worker is free."""
     requester = caller(request)
-    team = requester.team_to_write_in(payload.team)
-    config, preset = requested_config(payload)
-    launch_request = LaunchRequest(
-        requester.user,
-        team,
-        config,
-        preset,
-        group=payload.group.strip(),
-        scheduling=SchedulingOptions(payload.queue or "", payload.gpus, Run.Priority[payload.priority.upper()]),
-        visibility=Run.Visibility(payload.visibility),
-    )
-    run, created = launch_once(
-        requester, launch_request, "create", key, payload.model_dump(mode="json") | {"team": team.slug}
-    )
+    launch_request = requested_launch(requester, payload)
+    run, created = launch_once(requester, launch_request, "create", key, payload, team=launch_request.team.slug)
     return Status(201 if created else 200, run_detail(request, run))
 
 
@@ -121,22 +109,44 @@ def clone_run(request: HttpRequest, slug: RunSlug, payload: CloneOptions, key: K
         ),
         visibility=Run.Visibility(payload.visibility),
     )
-    run, created = launch_once(
-        requester, launch_request, "clone", key, payload.model_dump(mode="json") | {"source": slug}
-    )
+    run, created = launch_once(requester, launch_request, "clone", key, payload, source=slug)
     return Status(201 if created else 200, run_detail(request, run))
 
 
+def requested_launch(requester: Caller, payload: NewRun) -> LaunchRequest:
+    """Return the request of a body. Raises Problem 404 or 422, and PermissionDenied."""
+    team = requester.team_to_write_in(payload.team)
+    config, preset = requested_config(payload)
+    return LaunchRequest(
+        requester.user,
+        team,
+        config,
+        preset,
+        group=payload.group.strip(),
+        scheduling=SchedulingOptions(payload.queue or "", payload.gpus, Run.Priority[payload.priority.upper()]),
+        visibility=Run.Visibility(payload.visibility),
+    )
+
+
 def launch_once(
-    requester: Caller, launch_request: LaunchRequest, operation: str, key: str | None, identity: dict[str, Any]
+    requester: Caller,
+    launch_request: LaunchRequest,
+    operation: str,
+    key: str | None,
+    payload: NewRun | CloneOptions,
+    **place: str,
 ) -> tuple[Run, bool]:
     """Return the first run of the launch, or of the earlier launch with this key, and True if it is new.
 
-    Raises Problem 422, and as do_launch and do_once.
+    Args:
+        place: team or source of the run, which distinguishes requests with the same payload.
+    Raises:
+        Problem: 422, and as do_once. Also raises as do_launch.
     """
     launch = plan_launch(launch_request, requester.runs())
     if launch.errors:
         raise invalid(launch.errors)
+    identity = payload.model_dump(mode="json") | place
     return do_once(requester.user, operation, key, identity, lambda: do_launch(launch)[0])
 
 
@@ -151,12 +161,10 @@ def requested_config(payload: NewRun) -> tuple[RunConfig, str]:
     """Return the requested configuration and its preset."""
     if (payload.config is None) == (payload.preset is None):
         raise invalid({"config": "give either a configuration or the name of a preset, not both"})
-    if payload.config is not None:
-        return _with_overrides(payload.config, payload.overrides), ""
-    preset = find_preset(payload.preset or "")
+    preset = "" if payload.preset is None else find_preset(payload.preset)
     if preset is None:
         raise invalid({"preset": f"must be one of {', '.join(preset_names())}"})
-    return _with_overrides(load_preset(preset), payload.overrides), preset
+    return _with_overrides(payload.config or load_preset(preset), payload.overrides), preset
 
 
 def _config(data: dict[str, Any]) -> RunConfig:

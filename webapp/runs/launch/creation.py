@@ -10,12 +10,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from trainer.config.run import RunConfig
-from webapp.core import ids
 from webapp.core.quotas import QuotaExceeded
 from webapp.runs.actions import wake_on_commit
 from webapp.runs.inputs import run_models
 from webapp.runs.launch import estimates
-from webapp.runs.launch.experiment import MAX_GROUP_NAME, PlannedRun
+from webapp.runs.launch.experiment import MAX_GROUP_NAME
 from webapp.runs.models import Run
 from webapp.runs.queue import device_classes, order, run_quotas
 from webapp.teams.audit import record
@@ -157,25 +156,6 @@ def _new_run(
     run_quotas.require_allowed_tags(config.tags)
     run_quotas.require_allowed_iterations(run.iterations)
     return run
-
-
-def do_create_group(
-    team: Team,
-    author: User,
-    planned: Sequence[PlannedRun],
-    *,
-    group: str,
-    scheduling: SchedulingOptions,
-    visibility: Run.Visibility = Run.Visibility.TEAM,
-    launch_key: str = "",
-) -> list[Run]:
-    """Create all runs of an experiment, or none. Returns the existing runs of this `launch_key`, if there are any.
-
-    Raises QuotaExceeded.
-    """
-    key = (launch_key or ids.token())[:KEY_LENGTH]
-    requested = [RunRequest(run.config, run.preset, f"{key}.{at}") for at, run in enumerate(planned)]
-    return do_create_runs(team, author, requested, scheduling=scheduling, visibility=visibility, group=group)
 
 
 def runs_beside(run: Run) -> list[Run]:

@@ -15,13 +15,13 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from trainer.config.run import RunConfig
-from webapp.core import formatting
+from webapp.core import formatting, ids
 from webapp.core.database import database_now
 from webapp.runs.access import require_may_prefer
 from webapp.runs.actions import RequestRefused
 from webapp.runs.inputs import allowed_inputs
 from webapp.runs.launch import estimates, experiment, summary
-from webapp.runs.launch.creation import SchedulingOptions, do_create_group, do_create_run, free_name
+from webapp.runs.launch.creation import KEY_LENGTH, RunRequest, SchedulingOptions, do_create_runs, free_name
 from webapp.runs.launch.experiment import ExperimentRefused, PlannedRun
 from webapp.runs.model_cards import cards
 from webapp.runs.models import Run
@@ -205,23 +205,17 @@ def do_launch(plan: LaunchPlan) -> list[Run]:
     for model, config in plan.missing_models.items():
         model_requests.do_request_download(request.author, model, cards.suitable_worker(config, plan.place[0]))
     if len(plan.runs) > 1 or request.grouped:
-        return do_create_group(
-            request.team,
-            request.author,
-            plan.runs,
-            group=request.group or free_name(request.team, plan.group),
-            scheduling=request.scheduling,
-            visibility=request.visibility,
-            launch_key=request.key,
-        )
-    run = do_create_run(
+        group = request.group or free_name(request.team, plan.group)
+        key = (request.key or ids.token())[:KEY_LENGTH]
+        new = [RunRequest(run.config, run.preset, f"{key}.{at}") for at, run in enumerate(plan.runs)]
+    else:
+        group = request.group
+        new = [RunRequest(run.config, run.preset, request.key) for run in plan.runs]
+    return do_create_runs(
         request.team,
         request.author,
-        plan.runs[0].config,
-        preset=plan.runs[0].preset,
+        new,
         scheduling=request.scheduling,
         visibility=request.visibility,
-        launch_key=request.key,
-        group=request.group,
+        group=group,
     )
-    return [run]
