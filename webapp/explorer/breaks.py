@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import position_query
 from webapp.trajectories.render.mini_board import fault_cells, mini_board
-from webapp.trajectories.render.walk import Cell
+from webapp.trajectories.render.view import Cell
 
 MAX_BOARD_LENGTH = 8_000
 """Maximum characters of JSON of a board in a list; grids of a few dozen cells have some hundred."""

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * A mistake drawn on the board. Over a grid: frame and glyph at the box or player, dashed arrow of the better move from
- * where the player stood. Pictures show the same (webapp/trajectories/render/mistake_mark.py).
+ * where the player stood. Pictures show the same (webapp/trajectories/render/grid.py).
  */
 
 import { svg } from "../ui/dom.js";

@@ -23,7 +23,6 @@ export function drawPlayer() {
       svg("circle", { cx: 0.4, cy: 0.5, r: 0.055 }),
       svg("circle", { cx: 0.6, cy: 0.5, r: 0.055 }),
     ]),
-    svg("path", { class: "sunk", d: "M.36 .36L.64 .64M.64 .36L.36 .64" }),
   ]);
 }
 

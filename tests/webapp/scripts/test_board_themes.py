@@ -1,4 +1,4 @@
-"""Boards of the page and boards of pictures: the same pieces and the same colours."""
+"""Boards of the page and boards of pictures: the same pieces."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import get_args
 
 from envs.base import MAX_GLYPH, Tone
 from tests.webapp.javascript import evaluate
-from webapp.trajectories.render.board import GLYPH_SIZES, TONES
-from webapp.trajectories.render.mini_board import mini_board
-from webapp.trajectories.render.palette import INK, LIGHT
-from webapp.trajectories.render.view import THEMES
+from webapp.trajectories.render.grid import GLYPH_SIZES
+from webapp.trajectories.render.view import THEMES, TONES
 
 STATIC = Path(__file__).parents[3] / "static"
-STYLES = STATIC / "css" / "base.css"
 PIECES = {"piece", "player"}
 
 
@@ -27,20 +24,8 @@ def test_a_character_means_the_same_on_the_page_and_in_pictures() -> None:
         assert (board["ground"], pieces) == ([[ground]], [piece] if piece else []), (theme, character)
 
 
-def test_pictures_have_the_colours_of_the_light_theme() -> None:
-    styles = dict(re.findall(r"--([a-z-]+): light-dark\((#[0-9a-f]{6}),", STYLES.read_text(encoding="utf-8")))
-    assert {name: styles[name.replace("_", "-")] for name in LIGHT} == LIGHT
-    assert styles["ink"] == INK
-
-
-def test_a_tone_of_the_ground_has_a_colour_on_pages_in_pictures_and_in_small_boards() -> None:
-    for tone in set(get_args(Tone)) - {"floor", "wall"} - PIECES:
-        for sheet, selector in (("player.css", f".grid .tone.{tone}"), ("mini_board.css", f".mini .{tone}")):
-            assert re.search(rf"{re.escape(selector)}\b", (STATIC / "css" / sheet).read_text(encoding="utf-8")), sheet
-        assert tone in TONES
-        legend = {"x": {"name": "thing", "tone": tone}}
-        drawn = str(mini_board({"kind": "grid", "theme": "other", "rows": ["x "], "legend": legend}))
-        assert f'class="{tone}"' in drawn
+def test_every_tone_is_a_square_or_a_piece() -> None:
+    assert set(TONES) == set(get_args(Tone)) - {"wall"} - PIECES
 
 
 def test_the_scripts_know_every_tone_and_length_of_a_glyph() -> None:

@@ -23,7 +23,7 @@ def test_each_frame_shows_what_its_evaluation_solved() -> None:
     assert animation.size == SIZE
     assert [_cells(animation, number, 4) for number in range(2)] == [
         ["good", "line", "line", "bg"],
-        ["warn_wash", "box_done", "line", "good"],
+        ["warn-wash", "box-done", "line", "good"],
     ]
 
 
@@ -42,4 +42,4 @@ def _nearest(colour: object) -> str:
         values = [int(LIGHT[name][at : at + 2], 16) for at in (1, 3, 5)]
         return sum(abs(own - other) for own, other in zip(values, colour, strict=True))
 
-    return min(("good", "box_done", "warn_wash", "line", "bg"), key=distance)
+    return min(("good", "box-done", "warn-wash", "line", "bg"), key=distance)

@@ -13,17 +13,19 @@ from webapp.core import formatting
 from webapp.core.formatting import call_text
 from webapp.trajectories.observation_images import NO_IMAGES, Images, observed
 from webapp.trajectories.positions import Position, positions
-from webapp.trajectories.render.board import FINE, draw_board, draw_observation
+from webapp.trajectories.render.board import draw_board, draw_observation
 from webapp.trajectories.render.mistake_label import COLOURS, Mark
-from webapp.trajectories.render.mistake_mark import overlay
 from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.text import Draw, fitted, width, wrapped, write
+from webapp.trajectories.render.view import Board
 from webapp.trajectories.turn_text import response_text
 
 PREVIEW = (1200, 630)
 """Size of the preview of a link in social networks and chats."""
 FRAME = (720, 400)
 """Size of a frame of an animation."""
+FINE = 3
+"""Oversampling factor: Pillow draws shapes without antialiasing."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,12 @@ def get_judgement(played: Mapping[str, Any]) -> Judgement:
     return Judgement(marks, (played.get("verdict") or {}).get("sentence", ""))
 
 
+def judged_board(position: Position, judgement: Judgement) -> tuple[Board, Mark | None]:
+    """Return the board to draw for a position, and its mistake."""
+    mark = judgement.marks.get((position.turn, position.action))
+    return (mark.get("before", position.board) if mark else position.board), mark
+
+
 def draw_preview(
     position: Position, caption: Caption, judgement: Judgement = NOTHING, images: Images = NO_IMAGES
 ) -> Image.Image:
@@ -87,17 +95,16 @@ def _card(
     wide, high = size
     image = Image.new("RGB", size, LIGHT["bg"])
     side = high - 2 * margin
-    mark = judgement.marks.get((position.turn, position.action))
-    shown = mark.get("before", position.board) if mark else position.board
+    shown, mark = judged_board(position, judgement)
     seen = None if mark else observed(position)
     if seen is not None and seen.sha256 in images:
         board = draw_observation(images[seen.sha256], side)
     else:
-        board = draw_board(shown, side, overlay(mark) if mark else None, mark)
+        board = draw_board(shown, side, mark)
     image.paste(board, (margin, margin), rounded_mask(side, side // 40))
     draw = ImageDraw.Draw(image)
     if position.board.get("kind") == "page":
-        draw.rounded_rectangle((margin, margin, margin + side, margin + side), side // 40, None, LIGHT["line_strong"])
+        draw.rounded_rectangle((margin, margin, margin + side, margin + side), side // 40, None, LIGHT["line-strong"])
     left, right = margin * 2 + side, wide - margin
     point = side // 21
     top = _head(draw, caption, left, right, margin, point)
@@ -145,7 +152,7 @@ def _verdict(draw: Draw, verdict: str, left: int, right: int, top: float, point:
     lines = wrapped(verdict, point, right - left - 2 * inner, 4)
     bottom = top + len(lines) * high + inner * 1.1
     draw.rounded_rectangle(
-        (left, top, right, bottom), point * 0.4, LIGHT["bad_wash"], LIGHT["bad"], max(1, point // 14)
+        (left, top, right, bottom), point * 0.4, LIGHT["bad-wash"], LIGHT["bad"], max(1, point // 14)
     )
     for number, line in enumerate(lines):
         write(draw, (left + inner, top + inner * 0.5 + (number + 0.74) * high), line, point, INK, bold=0.012)
@@ -267,7 +274,7 @@ def _chip_colours(status: str, *, here: bool, done: bool) -> tuple[str, str, str
     """Return the colours of an action's text, edge and area. `here`: the position's last; `done`: it was played."""
     if status == "illegal":
         return LIGHT["bad"], LIGHT["accent" if here else "bad"], LIGHT["panel"]
-    edge = LIGHT["accent" if here else "line_strong" if done else "line"]
+    edge = LIGHT["accent" if here else "line-strong" if done else "line"]
     if status == "ignored" or not done:
         return LIGHT["soft"], edge, LIGHT["panel"]
     return INK, edge, LIGHT["floor"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -10,12 +10,11 @@ from PIL import Image, ImageDraw
 
 from webapp.core import formatting
 from webapp.trajectories.render.animation import encode
-from webapp.trajectories.render.board import FINE, draw_board
+from webapp.trajectories.render.board import draw_board
 from webapp.trajectories.render.card import PREVIEW, draw_brand, draw_mark, rounded_mask
 from webapp.trajectories.render.palette import INK, LIGHT
 from webapp.trajectories.render.text import Draw, fitted, wrapped, write
-from webapp.trajectories.render.view import fit
-from webapp.trajectories.render.walk import BoardStep, Cell, movable
+from webapp.trajectories.render.walk import BoardStep
 
 PICTURE_WIDTH, ANIMATION_WIDTH = 1200, 900
 MAX_MOMENTS = 40
@@ -104,26 +103,18 @@ def draw_film(film: Film, kind: str) -> bytes:
     """Draw a file of a kind in CONTENT_TYPES: a picture of the paths, or an animation of all walks in step."""
     if kind == "png":
         file = BytesIO()
-        _draw(film, layout(len(film.frames), PICTURE_WIDTH), film.last, _board).save(file, "PNG", optimize=True)
+        _draw(film, layout(len(film.frames), PICTURE_WIDTH), film.last).save(file, "PNG", optimize=True)
         return file.getvalue()
     sizes = layout(len(film.frames), ANIMATION_WIDTH)
     times = moments(film.last)
-    kept: dict[tuple[int, int], Image.Image] = {}  # most boards do not change between two frames
-
-    def board(frame: FilmFrame, index: int, size: int) -> Image.Image:
-        key = (id(frame), index)
-        if key not in kept:
-            kept[key] = _board(frame, index, size)
-        return kept[key]
-
     durations = [START_MS] + [MOMENT_MS] * (len(times) - 1)
     durations[-1] = LAST_MS
-    return encode(lambda number: _draw(film, sizes, times[number], board), durations, kind)
+    return encode(lambda number: _draw(film, sizes, times[number]), durations, kind)
 
 
 def draw_film_preview(film: Film) -> bytes:
     """Return the PNG of a film of up to PREVIEW_FRAMES frames in the size of a link's preview."""
-    drawn = _draw(film, layout(len(film.frames), PICTURE_WIDTH), film.last, _board)
+    drawn = _draw(film, layout(len(film.frames), PICTURE_WIDTH), film.last)
     image = Image.new("RGB", PREVIEW, LIGHT["bg"])
     image.paste(drawn, ((PREVIEW[0] - drawn.width) // 2, max(0, (PREVIEW[1] - drawn.height) // 2)))
     file = BytesIO()
@@ -138,10 +129,7 @@ def moments(last: int, limit: int = MAX_MOMENTS) -> list[int]:
     return [(number * last + (limit - 1) // 2) // (limit - 1) for number in range(limit)]
 
 
-DrawBoard = Callable[[FilmFrame, int, int], Image.Image]
-
-
-def _draw(film: Film, sizes: Layout, index: int, board: DrawBoard) -> Image.Image:
+def _draw(film: Film, sizes: Layout, index: int) -> Image.Image:
     image = Image.new("RGB", (sizes.width, sizes.height), LIGHT["bg"])
     draw, at = ImageDraw.Draw(image), sizes.at
     left, right = at(MARGIN), sizes.width - at(MARGIN)
@@ -152,12 +140,12 @@ def _draw(film: Film, sizes: Layout, index: int, board: DrawBoard) -> Image.Imag
     mask = rounded_mask(sizes.tile, max(2, sizes.tile // 24))
     for number, frame in enumerate(film.frames):
         x, y = sizes.corner(number)
-        tile = board(frame, min(index, frame.last), sizes.tile) if frame.steps else _card(frame, sizes)
+        tile = _board(frame.steps[: index + 1], sizes.tile) if frame.steps else _card(frame, sizes)
         image.paste(tile, (x, y), mask)
         ended = index >= frame.last
         succeeded = frame.first_success and ended
         if succeeded or not frame.steps:
-            edge = LIGHT["good"] if succeeded else LIGHT["line_strong"]
+            edge = LIGHT["good"] if succeeded else LIGHT["line-strong"]
             line = at(5) if succeeded else max(1, at(1))
             box = (x - line // 2, y - line // 2, x + sizes.tile - 1 + line // 2, y + sizes.tile - 1 + line // 2)
             draw.rounded_rectangle(box, sizes.tile // 24 + line // 2, None, edge, line)
@@ -196,35 +184,6 @@ def _card(frame: FilmFrame, sizes: Layout) -> Image.Image:
     return image
 
 
-def _board(frame: FilmFrame, index: int, size: int) -> Image.Image:
-    """Draw the board of a step, and over it the path so far."""
-    board = frame.steps[index].board
-    image = draw_board(board, size)
-    fitted_view = fit(board, size * FINE)
-    cell = fitted_view.cell
-
-    def middle(of: Cell) -> tuple[float, float]:
-        return fitted_view.centre(*of)
-
-    def around(of: Cell, reach: float) -> tuple[float, float, float, float]:
-        x, y = middle(of)
-        return x - reach * cell, y - reach * cell, x + reach * cell, y + reach * cell
-
-    path = frame.steps[: index + 1]
-    pushed, walked = (Image.new("L", (size * FINE, size * FINE)) for _ in range(2))
-    for step in path:
-        if step.push:
-            ImageDraw.Draw(pushed).line([middle(of) for of in step.push], 120, max(1, round(0.34 * cell)))
-    way = [step.player for step in path if step.player]
-    way = [of for number, of in enumerate(way) if number == 0 or of != way[number - 1]]
-    if len(way) > 1:
-        ImageDraw.Draw(walked).line([middle(of) for of in way], 215, max(1, round(0.13 * cell)), joint="curve")
-        ImageDraw.Draw(walked).ellipse(around(way[0], 0.14), 215)
-    for mask, ink in ((pushed, "box_edge"), (walked, "accent")):
-        draw = ImageDraw.Draw(mask)  # the pieces stay in front
-        for of in movable(board):
-            draw.rectangle(around(of, 0.41), 0)
-        if way:
-            draw.ellipse(around(way[-1], 0.33), 0)
-        image.paste(LIGHT[ink], (0, 0), mask.reduce(FINE))
-    return image
+def _board(steps: Sequence[BoardStep], size: int) -> Image.Image:
+    """Draw the board of the last of these steps with their path."""
+    return draw_board(steps[-1].board, size, path=steps)

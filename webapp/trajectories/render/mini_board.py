@@ -1,18 +1,17 @@
-"""Small vector boards for lists and comparisons: inline SVG in the colours of the page's theme, without scripts.
-
-Themes and legends match static/js/board/board.js; static/css/mini_board.css has the colours.
-"""
+"""Small boards for lists and comparisons: inline SVG in the colours of the page's theme, without details."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from webapp.trajectories.render.view import THEMES
-from webapp.trajectories.render.walk import Board, Cell, has_cells, movable
+from webapp.trajectories.render.arms import draw_lever
+from webapp.trajectories.render.grid import Shape, draw_ground, draw_pieces
+from webapp.trajectories.render.svg import clean
+from webapp.trajectories.render.view import Board, Cell, get_view, has_cells, read
+from webapp.trajectories.render.walk import movable
 
 MAX_MINI_SIDE = 24
 """Maximum number of cells of a side: more could not be distinguished at the size of a row."""
@@ -30,30 +29,27 @@ def mini_board(board: Board | None, fault: Iterable[Cell] = ()) -> SafeString | 
     rows: list[str] = board["rows"]
     if not rows or max(len(rows), *map(len, rows)) > MAX_MINI_SIDE:
         return None
-    cells: dict[str, list[Cell]] = {}
-    for y, row in enumerate(rows):
-        for x, character in enumerate(row):
-            for part in _parts(board, character):
-                cells.setdefault(part, []).append((x, y))
-    paths = "".join(f'<path class="{part}" d="{_path(part, cells[part])}"/>' for part in _DRAWN if part in cells)
-    frames = "".join(f'<rect class="fault" x="{x + 0.02}" y="{y + 0.02}" width=".96" height=".96"/>' for x, y in fault)
-    theme = board["theme"] if board["theme"] in THEMES else "legend"
-    left, top, width, height = _extent(rows, cells.get("floor", []))
-    head = f'class="mini {theme}" viewBox="{left:g} {top:g} {width:g} {height:g}"'
-    return format_html('<svg {} aria-hidden="true">{}{}</svg>', SafeString(head), SafeString(paths), SafeString(frames))
+    contents = read(board)
+    view = get_view(board, MARGIN if "wall" in contents.cells else 0)
+    frames = Shape("fault", 0.02, 0.02, "h.96v.96h-.96z").at(fault)
+    parts = [*draw_ground(contents, detail=False), *draw_pieces(contents, detail=False), frames]
+    return _inline(f"grid {clean(contents.classes)}", "{:g} {:g} {:g} {:g}".format(*view), parts)
 
 
 def _arms(arms: Sequence[Mapping[str, Any]]) -> SafeString | None:
-    """Draw a bandit's arms with the first letters of their names; pulled arms have another colour."""
+    """Draw a bandit's levers with the first letters of the arms' names."""
     if not 1 <= len(arms) <= MAX_MINI_ARMS:
         return None
-    drawn = format_html_join(
-        "",
-        '<g transform="translate({} 0)"><rect class="machine{}" x="6" y="24" width="36" height="32" rx="5"/>'
-        '<rect class="window" x="13" y="31" width="22" height="9" rx="2"/><text x="24" y="86">{}</text></g>',
-        ((48 * number, " pulled" if arm.get("pulls") else "", arm["name"][:1]) for number, arm in enumerate(arms)),
+    levers = (
+        f'<g transform="translate({60 * number} 8)">{draw_lever(arm)}'
+        f'<text x="25" y="74">{clean(str(arm["name"])[:1])}</text></g>'
+        for number, arm in enumerate(arms)
     )
-    return format_html('<svg class="mini arms" viewBox="0 0 {} 104" aria-hidden="true">{}</svg>', 48 * len(arms), drawn)
+    return _inline("bandit", f"0 0 {60 * len(arms)} 96", levers)
+
+
+def _inline(classes: str, view: str, parts: Iterable[str]) -> SafeString:
+    return SafeString(f'<svg class="mini {classes}" viewBox="{view}" aria-hidden="true">{"".join(parts)}</svg>')
 
 
 def fault_cells(before: Board | None, after: Board | None) -> list[Cell]:
@@ -65,49 +61,3 @@ def fault_cells(before: Board | None, after: Board | None) -> list[Cell]:
     if before is None or not has_cells(before):
         return []
     return sorted(set(movable(after)) - set(movable(before)))
-
-
-_GROUND = ("tile", "goal", "good", "danger", "bad", "white", "yellow", "orange", "red", "green", "blue")
-"""Tones of a legend drawn as squares of their colour."""
-_DRAWN = ("floor", "hole", "target", *_GROUND, "box", "done", "player")
-"""Parts from the lowest to the highest layer, each one path."""
-_TONES = {"piece": "box", "player": "player"} | {tone: tone for tone in _GROUND}
-
-
-def _parts(board: Board, character: str) -> list[str]:
-    """Return the parts to draw for a character; empty for a wall, which is the background."""
-    theme = THEMES.get(board["theme"])
-    if theme is None:
-        sign: Mapping[str, Any] = (board.get("legend") or {}).get(character) or {}
-        tone = sign.get("tone")
-        return [] if tone == "wall" else ["floor", _TONES[tone]] if tone in _TONES else ["floor"]
-    below, above = theme.get(character, ("floor", ""))
-    if below == "wall":
-        return []
-    parts = ["floor"] if below in ("floor", "ice") else ["floor", below]
-    return [*parts, "done" if above == "box" and below == "target" else above] if above else parts
-
-
-def _path(part: str, cells: list[Cell]) -> str:
-    if part in ("player", "hole"):
-        radius = 0.3 if part == "player" else 0.36
-        return "".join(
-            f"M{x + 0.5 - radius:g} {y + 0.5}a{radius} {radius} 0 1 0 {2 * radius} 0"
-            f"a{radius} {radius} 0 1 0 {-2 * radius} 0z"
-            for x, y in cells
-        )
-    if part == "target":
-        return "".join(f"M{x + 0.2:g} {y + 0.5}a.3 .3 0 1 0 .6 0a.3 .3 0 1 0 -.6 0z" for x, y in cells)
-    inset = 0 if part == "floor" else 0.13
-    side = 1 - 2 * inset
-    return "".join(f"M{x + inset:g} {y + inset:g}h{side:g}v{side:g}h{-side:g}z" for x, y in cells)
-
-
-def _extent(rows: list[str], floor: list[Cell]) -> tuple[float, float, float, float]:
-    """Return the visible part: the floor with a little of the wall around it."""
-    if not floor:
-        return 0, 0, max(map(len, rows)), len(rows)
-    left, top = min(x for x, _ in floor), min(y for _, y in floor)
-    right, bottom = max(x for x, _ in floor) + 1, max(y for _, y in floor) + 1
-    edge = MARGIN if any(character == "#" for row in rows for character in row) else 0.0
-    return left - edge, top - edge, right - left + 2 * edge, bottom - top + 2 * edge

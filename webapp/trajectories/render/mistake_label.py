@@ -1,6 +1,6 @@
-"""A mistake on the picture of a board without cells: glyph and frame of the chosen element, and the better one.
+"""A mistake on a board without cells, as SVG: glyph and frame of the chosen element, and the better one.
 
-Matches static/js/board/mistake_labels.js in the light theme.
+Matches static/js/board/mistake_labels.js.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from webapp.trajectories.render.palette import LIGHT
-from webapp.trajectories.render.text import Draw, width, write
+from webapp.trajectories.render.svg import Box, plate, write
+from webapp.trajectories.render.text import width
 
 Mark = Mapping[str, Any]
 """A mark in the data of a trajectory (webapp/trajectories/mistakes)."""
@@ -17,7 +18,6 @@ COLOURS = {"blunder": "bad", "mistake": "bad", "inaccuracy": "warn"}
 BETTER = "better"
 MAX_SHOWN = 80
 """Maximum number of characters of an action in a picture."""
-Box = tuple[float, float, float, float]
 
 
 def get_mark_colour(mark: Mark) -> str:
@@ -25,28 +25,27 @@ def get_mark_colour(mark: Mark) -> str:
     return LIGHT[COLOURS[mark["kind"]]]
 
 
-def badge(draw: Draw, right: float, middle: float, mark: Mark, size: int) -> None:
-    """Draw the glyph on a disc with this right edge and vertical middle; `size` is its height in pixels."""
-    radius = size / 2
-    box = (right - size, middle - radius, right, middle + radius)
-    draw.ellipse(box, get_mark_colour(mark), LIGHT["panel"], max(1, size // 14))
-    point = round(size * (0.5 if len(mark["glyph"]) > 1 else 0.62))
-    write(draw, (right - radius, middle), mark["glyph"], point, "#ffffff", anchor="mm", bold=0.03)
+def badge(right: float, middle: float, mark: Mark, size: float) -> str:
+    """Draw the glyph on a disc with this right edge and vertical middle; `size` is its height."""
+    point, x, edge = size * (0.5 if len(mark["glyph"]) > 1 else 0.62), right - size / 2, max(1, size / 14)
+    disc = (right - size, middle - size / 2, right, middle + size / 2)
+    glyph = write((x, middle + 0.36 * point), mark["glyph"], point, "#ffffff", anchor="middle", bold=0.03)
+    return plate(disc, get_mark_colour(mark), size / 2, LIGHT["panel"], edge) + glyph
 
 
-def better_badge(draw: Draw, right: float, middle: float, size: int) -> None:
-    """Draw the word “better” in a green frame with this right edge and vertical middle, in pixels."""
+def better_badge(right: float, middle: float, size: float) -> str:
+    """Draw the word “better” in a green frame with this right edge and vertical middle; `size` is its height."""
     point = round(size * 0.62)
     wide = width(BETTER, point) + size * 0.6
     box = (right - wide, middle - size / 2, right, middle + size / 2)
-    draw.rounded_rectangle(box, size * 0.25, LIGHT["panel"], LIGHT["good"], max(1, size // 12))
-    write(draw, (right - wide / 2, middle), BETTER, point, LIGHT["good"], anchor="mm", bold=0.01)
+    word = write((right - wide / 2, middle + 0.35 * point), BETTER, point, LIGHT["good"], anchor="middle", bold=0.01)
+    return plate(box, LIGHT["panel"], size * 0.25, LIGHT["good"], size / 12) + word
 
 
-def frame(draw: Draw, box: Box, colour: str, line: float, round: float) -> None:
+def frame(box: Box, colour: str, line: float, round: float) -> str:
     """Draw a frame around the outside of a box."""
     left, top, right, bottom = box
-    draw.rounded_rectangle((left - line, top - line, right + line, bottom + line), round, None, colour, int(line))
+    return plate((left - line, top - line, right + line, bottom + line), "none", round, colour, line)
 
 
 def fault_line(lines: list[str], played: str) -> int:

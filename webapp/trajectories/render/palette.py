@@ -1,46 +1,28 @@
-"""Colours of the images, from the light theme of static/css/base.css."""
+"""Colours and style sheet of the pictures: those of static/css in the light theme, as resvg reads them."""
 
-INK = "#1d1c19"
-LIGHT = {
-    "bg": "#f7f6f2",
-    "panel": "#fffefb",
-    "raised": "#fbfaf6",
-    "soft": "#65625a",
-    "line": "#e6e3da",
-    "line_strong": "#8b877c",
-    "accent": "#2f5bd0",
-    "accent_wash": "#e8ecf8",
-    "good": "#277446",
-    "good_wash": "#e2efe5",
-    "bad": "#b03a28",
-    "bad_wash": "#fce0da",
-    "warn": "#8f5c0b",
-    "warn_wash": "#f8eeda",
-    "wall": "#3f4552",
-    "wall_edge": "#343946",
-    "coordinate": "#c6cad3",
-    "floor": "#f1ece1",
-    "floor_alt": "#ebe5d8",
-    "target": "#d4622d",
-    "box": "#c28a45",
-    "box_edge": "#8a5c25",
-    "box_done": "#3a9663",
-    "box_done_edge": "#20693f",
-    "ice": "#dcebf5",
-    "ice_alt": "#d0e3f0",
-    "hole": "#2b3f52",
-    "goal": "#2d8a55",
-    "paint_white": "#f7f7f2",
-    "paint_white_edge": "#c2c2b8",
-    "paint_yellow": "#f2cc3d",
-    "paint_yellow_edge": "#b8930f",
-    "paint_orange": "#ef9136",
-    "paint_orange_edge": "#b5600f",
-    "paint_red": "#c4352b",
-    "paint_red_edge": "#8c1f18",
-    "paint_green": "#287f48",
-    "paint_green_edge": "#185a30",
-    "paint_blue": "#2f63c0",
-    "paint_blue_edge": "#1d4288",
-    "paint_ink": "#1d2024",
-}
+from __future__ import annotations
+
+import re
+
+from django.conf import settings
+
+_STYLES = settings.ROOT / "static" / "css"
+_LIGHT_DARK = r"light-dark\(([^,]+),[^()]+\)"
+
+LIGHT: dict[str, str] = dict(
+    re.findall(rf"--([a-z-]+): {_LIGHT_DARK};", (_STYLES / "base.css").read_text(encoding="utf-8"))
+)
+"""Colours by the names of their custom properties."""
+INK = LIGHT["ink"]
+
+
+def _resolved(sheet: str) -> str:
+    """Return the rules without variables. Texts keep the font that they were measured in."""
+    rules = re.sub(r"/\*.*?\*/|font-family: [^;]+;", "", sheet, flags=re.DOTALL).partition("\n.mini ")[0]
+    return re.sub(r"var\(--([a-z-]+)\)", lambda name: LIGHT[name[1]], re.sub(_LIGHT_DARK, r"\1", rules)).strip()
+
+
+_BOLD = "\n.mistake-glyph text { stroke: var(--panel); stroke-width: .02; }"
+"""In place of the weight, since the font of pictures has only one."""
+BOARD_STYLE = _resolved((_STYLES / "board.css").read_text(encoding="utf-8")) + _resolved(_BOLD)
+"""Style sheet of a board outside of pages."""

@@ -19,7 +19,7 @@ from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.serialize import player_data
 from webapp.trajectories.sharing.public import outcome_text, training_point
 
-STYLE = 6
+STYLE = 7
 """Version of the rendering, part of the ETags: increase it when pictures look different."""
 
 

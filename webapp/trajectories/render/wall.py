@@ -81,9 +81,9 @@ def _cell(draw: Draw, x: float, y: float, side: float, now: str, was: str) -> No
     if now == "–":
         draw.rounded_rectangle(box, radius, None, LIGHT["line"], line)
     elif now == "1":
-        draw.rounded_rectangle(box, radius, LIGHT["box_done" if new else "good"])
+        draw.rounded_rectangle(box, radius, LIGHT["box-done" if new else "good"])
     elif new:
-        draw.rounded_rectangle(box, radius, LIGHT["warn_wash"], LIGHT["warn"], line)
+        draw.rounded_rectangle(box, radius, LIGHT["warn-wash"], LIGHT["warn"], line)
     else:
         draw.rounded_rectangle(box, radius, LIGHT["line"])
     if new:
