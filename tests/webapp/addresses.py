@@ -246,6 +246,7 @@ ADDRESSES: dict[str, Address] = {
     "evaluation-answer": Address("reader", open=True),
     "evaluation-question-delete": Address("writer", "post"),
     "trajectory-picture": Address("reader", open=True),
+    "trajectory-board": Address("reader", open=True),
     "trajectory-image": Address("reader", open=True),
     "trajectory-export": Address("reader", open=True),
     "prompt": Address("reader", open=True, page=True),

@@ -132,6 +132,7 @@ def create_full_site(people: People, run: Run) -> FullSite:
         "branch-ask",
         "branch-delete",
         "trajectory-picture",
+        "trajectory-board",
         "trajectory-image",
         "trajectory-export",
         "share",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image, ImageChops, ImageColor
@@ -253,6 +254,15 @@ def test_every_position_has_one_image_however_it_is_named(trajectory: Trajectory
     }
     assert len(usual) == 1  # the picture with the verdict
     assert not usual & set(names)
+
+
+def test_the_board_of_a_position_is_a_vector_graphic_for_readers(trajectory: Trajectory, who: Visitors) -> None:
+    address = f"/t/{trajectory.slug}/board.svg"
+    files = [who.viewer.get(address + query) for query in ("?turn=1", f"?turn={trajectory.turn_count}&action=99", "")]
+    assert {file["Content-Type"] for file in files} == {"image/svg+xml"}
+    assert all(ElementTree.fromstring(file.content).tag.endswith("svg") for file in files)
+    assert len({file.content for file in files[:2]}) == len({file["ETag"] for file in files[:2]}) == 2
+    assert who.outsider.get(address).status_code == 404
 
 
 @pytest.mark.parametrize("text", ["w" * 320_000, "word " * 64_000, " " * 64_000 + "w", "w\n" * 64_000])

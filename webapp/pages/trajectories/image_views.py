@@ -12,7 +12,7 @@ from webapp.trajectories.access import get_trajectory
 from webapp.trajectories.exports.image_response import image_response
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.positions import requested_position
-from webapp.trajectories.render.preview import drawing_key, nearest_position, preview
+from webapp.trajectories.render.preview import board_picture, drawing_key, nearest_position, preview
 from webapp.trajectories.sharing.share_links import find_link, start_position
 
 
@@ -30,6 +30,18 @@ def shared_picture(request: HttpRequest, token: str) -> HttpResponse:
 def trajectory_picture(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Send the picture to readers of the run; `?turn=2&action=3` selects the position."""
     return _picture(request, get_trajectory(request.user, slug), requested_position(request.GET), "private")
+
+
+@account_optional
+@require_safe
+def trajectory_board(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Send the board of the same position as SVG, to be saved: pages' policy would not allow its style sheet."""
+    trajectory, requested = get_trajectory(request.user, slug), requested_position(request.GET)
+    position = nearest_position(trajectory, *requested) if requested else None
+    key = drawing_key(trajectory, position, "svg")
+    response = drawing_response(request, key, "image/svg+xml", lambda: board_picture(trajectory, position))
+    response["Content-Disposition"] = f'attachment; filename="{trajectory.slug}.svg"'
+    return response
 
 
 @require_safe

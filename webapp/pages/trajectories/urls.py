@@ -41,6 +41,7 @@ urlpatterns = [
     path("t/<slug:slug>/embed", embed_views.trajectory_embed, name="trajectory-embed"),
     path("t/<slug:slug>/diff/<slug:other>", related_views.thoughts, name="thoughts"),
     path("t/<slug:slug>/picture.png", image_views.trajectory_picture, name="trajectory-picture"),
+    path("t/<slug:slug>/board.svg", image_views.trajectory_board, name="trajectory-board"),
     path("t/<slug:slug>/images/<slug:sha256>", image_views.trajectory_image, name="trajectory-image"),
     path("t/<slug:slug>/export/<slug:kind>", export_views.trajectory_export, name="trajectory-export"),
     path("t/<slug:slug>/share", share_views.share, name="share"),

@@ -14,7 +14,8 @@ from webapp.trajectories.mistakes.commentary import commentary
 from webapp.trajectories.models import Trajectory, Turn
 from webapp.trajectories.observation_images import Images, decoded_images
 from webapp.trajectories.positions import START, Position, key_position, position_at, positions
-from webapp.trajectories.render.card import Caption, Judgement, draw_preview, get_judgement
+from webapp.trajectories.render.board import board_svg
+from webapp.trajectories.render.card import Caption, Judgement, draw_preview, get_judgement, judged_board
 from webapp.trajectories.render.drawing_queue import DRAWINGS
 from webapp.trajectories.serialize import player_data
 from webapp.trajectories.sharing.public import outcome_text, training_point
@@ -70,6 +71,13 @@ def preview(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
         return lambda: _png(selected, words, judgement, images)
 
     return DRAWINGS.get(drawing_key(trajectory, position), load)
+
+
+def board_picture(trajectory: Trajectory, position: tuple[int, int] | None) -> bytes:
+    """Draw the board of a nearest_position(), or of the most informative one, as SVG."""
+    data = player_data(trajectory)
+    selected = position_at(positions(data), *(position or key_position(data)))
+    return board_svg(*judged_board(selected, get_judgement(data))).encode()
 
 
 def _png(position: Position, words: Caption, judgement: Judgement, images: Images) -> bytes:
