@@ -22,7 +22,7 @@ KINDS = {
     "ico": "image/x-icon",
     "woff2": "font/woff2",
 }
-_STYLES = "".join(f'<link rel="stylesheet" href="/static/css/{name}.css">' for name in ("base", "player"))
+_STYLES = "".join(f'<link rel="stylesheet" href="/static/css/{name}.css">' for name in ("base", "board", "player"))
 
 Scheme = Literal["light", "dark"]
 

@@ -342,7 +342,7 @@ def test_rows_show_the_board_at_the_break_and_lead_there(
 ) -> None:
     settings.ECHOSCOPE_DATA_DIR = tmp_path
     page = get(who.viewer, write_story(run), "reason=box_corner")
-    assert page.count('<svg class="mini sokoban"') == len(listed(page)) > 0
+    assert page.count('<svg class="mini grid sokoban"') == len(listed(page)) > 0
     assert len(re.findall(r'data-row href="/t/\w+\?turn=1&action=1&found=reason%3Dbox_corner"', page)) == len(
         listed(page)
     )
