@@ -173,10 +173,11 @@ def _line(cells: Iterable[Cell]) -> str:
 
 def _walked(steps: Sequence[BoardStep]) -> Iterator[str]:
     """Draw the pushes and the path so far."""
-    yield _path("pushes", "".join(_line(step.push) for step in steps if step.push))
+    yield _path("pushed", "".join(_line(step.push) for step in steps if step.push))
     way = [cell for cell, _ in groupby(step.player for step in steps if step.player)]
     if len(way) > 1:
-        yield f'<g class="walked">{_path("way", _line(way))}{_disc("", 0.14).at(way[:1])}</g>'
+        yield _path("walked", _line(way))
+        yield _disc("walk-start", 0.14).at(way[:1])
 
 
 def _mark(mark: Mark, contents: Contents) -> Iterator[str]:
