@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -115,6 +116,7 @@ def _card(
     return image
 
 
+@lru_cache(maxsize=4)
 def rounded_mask(side: int, radius: int) -> Image.Image:
     """Return the mask of a square with rounded corners, in pixels."""
     mask = Image.new("L", (side * FINE, side * FINE))

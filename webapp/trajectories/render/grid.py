@@ -33,7 +33,11 @@ class Shape(NamedTuple):
 
     def at(self, cells: Iterable[Cell]) -> str:
         """Draw the shape in all these cells, as one path."""
-        return _path(self.name, "".join(f"M{x + self.x:g} {y + self.y:g}{self.path}" for x, y in cells))
+        return _path(self.name, self.data(cells))
+
+    def data(self, cells: Iterable[Cell]) -> str:
+        """Return the data of that path."""
+        return "".join(f"M{x + self.x:g} {y + self.y:g}{self.path}" for x, y in cells)
 
 
 def _disc(name: str, radius: float, x: float = 0.5, y: float = 0.5, *, high: float = 0, detail: bool = True) -> Shape:
@@ -72,6 +76,8 @@ PIECES = {
     ),
 }
 """What stands in a cell, from the lowest to the highest layer."""
+BRICKS = (Shape("", 0, 0.5, "h1m-.5-.5v.5m-.25 0v.5"), Shape("", 0, 0.5, "h1m-.75-.5v.5m.5 0v.5"))
+"""The joints of a wall in even and odd rows."""
 _TONE, _SQUARE = _plate("", 0.05, 0.12), Shape("", 0.05, 0.05, "h.9v.9h-.9z")
 
 
@@ -82,8 +88,8 @@ def draw_ground(contents: Contents, *, detail: bool) -> Iterator[str]:
     if detail:
         odd = [(x, y) for x, y in cells.get("open", ()) if (x + y) % 2]
         yield _SQUARE._replace(name="floor-alt").at(odd)
-        for parity, path in enumerate(("h1m-.5-.5v.5m-.25 0v.5", "h1m-.75-.5v.5m.5 0v.5")):
-            yield Shape("bricks", 0, 0.5, path).at(cell for cell in cells.get("wall", ()) if cell[1] % 2 == parity)
+        walls = [[cell for cell in cells.get("wall", ()) if cell[1] % 2 == parity] for parity in (0, 1)]
+        yield _path("bricks", "".join(map(Shape.data, BRICKS, walls)))
         yield Shape("glint", 0.18, 0.42, "l.24-.24m-.22.42l.4-.4").at(cells.get("ice", ()))
     for name, shapes in FIXTURES.items():
         yield from (shape.at(cells[name]) for shape in shapes if name in cells and (detail or not shape.detail))
