@@ -33,9 +33,9 @@ def draw_cube(board: Board) -> Iterator[str]:
         yield "" if name == "F" else f'<text class="face-name" font-size=".26" {place}>{name}</text>'
     for name in SEEN:
         row, column = FACES[name]
-        for line, place in product(range(size), repeat=2):
-            sign = (board.get("legend") or {}).get(rows[row * size + line][column * size + place], {})
-            corners = ((place, line), (place + 1, line), (place + 1, line + 1), (place, line + 1))
+        for along, across in product(range(size), repeat=2):
+            sign = (board.get("legend") or {}).get(rows[row * size + along][column * size + across], {})
+            corners = ((across, along), (across + 1, along), (across + 1, along + 1), (across, along + 1))
             path = "L".join(_point(name, u / size, v / size, size) for u, v in corners)
             yield f'<path class="tone sticker {clean(sign.get("tone", ""))}" d="M{path}z"/>'
 
