@@ -20,7 +20,7 @@ from trainer.evaluation.suites import get_suites
 from trainer.journal import events, reader
 from trainer.journal.protocol import JOURNAL_FILE
 from trainer.journal.writer import Journal
-from trainer.rollout.prompts import opening_message
+from trainer.rollout.prompts import opening_message, repeated_line
 from trainer.studies import cell_journal, command, grid, page, tables
 from trainer.studies.catalogue import STUDIES, find
 from trainer.studies.cell_settings import configuration
@@ -265,7 +265,7 @@ def test_cells_at_the_scale_of_the_paper_read_its_wording(name, tmp_path):
             environment = suite.config.environment
             text = opening_message(envs.spec(environment.name), rollout, environment)
             assert text.startswith("This is a "), f"{cell.name}: {suite.name}"
-            assert ("<think>" in text) == rollout.think
+            assert ("<think>" in repeated_line(rollout)) == rollout.think
         assert rollout.system.startswith("You're a helpful assistant.")
         assert "<think>" not in rollout.system or rollout.think
 
