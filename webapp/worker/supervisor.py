@@ -150,8 +150,10 @@ class Supervisor:
         try:
             if parent_guard.kill_stale_trainer(self.files.pid, self.intervals.orphan_timeout):
                 logger.warning("Run %s: killed the trainer of an earlier supervisor.", self.claimed.slug)
-            self._prepare()
-            if refusal := self.lease.persist(lambda: allowed_inputs.refusal(self.claimed)):
+            refusal = self.lease.persist(lambda: allowed_inputs.refusal(self.claimed))
+            if not refusal or self.files.folder.exists():  # what an earlier trainer wrote is kept either way
+                self._prepare()
+            if refusal:
                 raise TrainerCannotStart(f"This run is not allowed on this site: {refusal}.")
             run, self.limits = self.claimed, configured_limits()
             gpus = hardware.environment(run.reserved) if run.worker and run.worker.gpus else {}
