@@ -1,7 +1,7 @@
 """The influence of thoughts on the next actions through training, in each world of the pocket policy.
 
     python -m bench.thought_influence --out var/thought-influence                     # about half an hour on two cores
-    python -m bench.thought_influence --out var/thought-influence --docs docs/studies # also writes the page
+    python -m bench.thought_influence --out var/thought-influence --chart influence.svg
 
 Each world is trained with its preset, with all checkpoints kept. At each of them, the thoughts of attempts of the
 evaluation there are replaced, as in `python -m trainer branch RUN --thoughts 8 --evaluation`. What is trained and
@@ -36,7 +36,7 @@ WORLDS = {
     "FrozenLake": "frozen_lake-starpo_s-pocket",
     "Bandit": "bandit-starpo_s-pocket",
 }
-RESULTS, PAGE = "surveys.json", "thought-influence"
+RESULTS = "surveys.json"
 
 
 @dataclass(frozen=True)
@@ -155,16 +155,15 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=10, help="iterations between two checkpoints that are asked")
     parser.add_argument("--attempts", type=int, default=24, help="attempts of each evaluation")
     parser.add_argument("--samples", type=int, default=8, help="next actions after each thought")
-    parser.add_argument("--docs", type=Path, help=f"folder in which {PAGE}.md and {PAGE}.svg are written")
+    parser.add_argument("--chart", type=Path, metavar="FILE", help="draw the curves as SVG")
     options = parser.parse_args()
     measured = []
     for point in measure(options.out, options.iterations, options.every, options.attempts, options.samples):
         measured.append(point)
         print(list(table([point]))[-1], flush=True)
     print("\n".join([f"{machine.describe()}, {date.today()}", *table(measured)]))
-    if options.docs:
-        (options.docs / f"{PAGE}.svg").write_text(chart(measured))
-        (options.docs / f"{PAGE}.table.md").write_text("\n".join(table(measured)) + "\n")
+    if options.chart:
+        options.chart.write_text(chart(measured))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class LocalPlayer(BranchPlayer):
         policy: the loaded weights.
         weights: where they are from.
         make: starts an engine from settings and chat format; None: the engine of the settings.
-        servers: whether the vLLM servers of the run get the weights and sample.
+        engine: settings of that engine; None: transformers samples.
     """
 
     def __init__(
@@ -35,27 +35,38 @@ class LocalPlayer(BranchPlayer):
         weights: Weights,
         make: Callable[[RunConfig, ChatFormat], Sampler] | None = None,
         *,
-        servers: bool = False,
+        engine: EngineConfig | None = None,
     ) -> None:
         super().__init__(weights, describe_device(policy.model.device), policy.context)
-        self.policy, self._servers = policy, servers
+        self.policy, self._settings = policy, engine or EngineConfig()
         self._make = make or self._engine
         self._samplers: dict[frozenset[int], Sampler] = {}
 
     @classmethod
-    def load(cls, weights: Weights, *, device: str = "", threads: int = 0, servers: bool = False) -> LocalPlayer:
+    def load(
+        cls,
+        weights: Weights,
+        config: RunConfig | None = None,
+        *,
+        device: str = "",
+        threads: int = 0,
+        servers: bool = False,
+    ) -> LocalPlayer:
         """Load weights.
 
         Args:
+            config: last settings of their run; None: they are read from its journal.
             device: device of the policy; empty: the run's.
             threads: number of CPU threads; 0: the run's.
-            servers: whether the vLLM servers of the run get the weights and sample.
+            servers: whether the vLLM servers of the run get the weights and sample. They belong to training: unless
+                chosen, transformers samples.
         Raises:
             RecordingError: they are not there, or the run has no servers.
             ModelError: they cannot be loaded.
         """
-        config = last_settings(weights.folder)
-        if servers and config.engine.name != "server":
+        config = config or last_settings(weights.folder)
+        is_served = config.engine.name == "server"
+        if servers and not is_served:
             raise RecordingError("the run of these weights has no vLLM servers (engine.name=server)")
         if chosen := threads or config.policy.threads:
             torch.set_num_threads(chosen)
@@ -63,7 +74,7 @@ class LocalPlayer(BranchPlayer):
         source = weights_source(weights.folder, config, weights.iteration)
         policy = load(source, config.policy.model_copy(update=changes))
         check_cache(policy.model)
-        return cls(policy, weights, servers=servers)
+        return cls(policy, weights, engine=EngineConfig() if is_served and not servers else config.engine)
 
     @property
     def description(self) -> str:
@@ -87,10 +98,7 @@ class LocalPlayer(BranchPlayer):
         return self._samplers[chat.end_ids]
 
     def _engine(self, config: RunConfig, chat: ChatFormat) -> Sampler:
-        """Start the engine of the weights' run. Servers belong to training: unless chosen, transformers samples."""
-        engine = last_settings(self.weights.folder).engine
-        if engine.name == "server" and not self._servers:
-            engine = EngineConfig()
-        config = config.model_copy(update={"engine": engine})
+        """Start the engine for dialogues in a format."""
+        config = config.model_copy(update={"engine": self._settings})
         sampler = make_sampler(config, self.policy, chat.eos_id, self.weights.folder, chat.end_ids)
         return in_chunks(sampler, None, lambda message: None)

@@ -22,7 +22,7 @@ def load_player(weights: Weights, *, device: str = "", threads: int = 0, servers
     """
     config = last_settings(weights.folder)
     if not config.hosted.url:
-        return LocalPlayer.load(weights, device=device, threads=threads, servers=servers)
+        return LocalPlayer.load(weights, config, device=device, threads=threads, servers=servers)
     if weights.iteration:
         raise RecordingError("the policy of this run is a hosted model, which has no checkpoints: name none")
     return HostedPlayer(config, weights.folder)

@@ -16,7 +16,7 @@ from webapp.trajectories.token_computation import weights_problem
 
 def hosted_model(run: Run) -> HostedConfig | None:
     """Return the hosted model that is a run's policy; None for other runs, and for settings of another version."""
-    if not (run.config.get("hosted") or {}).get("url"):
+    if not run.is_hosted:
         return None
     try:
         return stored_config(run.config).hosted

@@ -121,7 +121,7 @@ def same_prompt(trajectory: Trajectory) -> list[Iteration]:
 def by_checkpoint(trajectory: Trajectory) -> list[Iteration]:
     """Return what checkpoints of the run made of the attempt's initial state: the attempt, and branches of its start.
 
-    Iterations are those that the weights had finished. Only branches without a change count, with the recorded luck.
+    Iterations count what the weights had finished. Only branches without a change and with the recorded luck count.
     """
     branches = Trajectory.with_branches.filter(
         group__question__trajectory=trajectory,
@@ -129,14 +129,14 @@ def by_checkpoint(trajectory: Trajectory) -> list[Iteration]:
         group__question__change={},
         group__question__luck="recorded",
         group__question__weights_run=None,
-        group__question__used_checkpoint__isnull=False,
         status__in=Trajectory.ENDED,
     ).order_by("pk")
     checkpoints = dict(branches.values_list("pk", "group__question__used_checkpoint"))
-    played = {sampled_after(trajectory): [trajectory]}
-    for branch in branches.filter(pk__in=checkpoints)[:MAX_RELATED]:
-        played.setdefault(checkpoints[branch.pk], []).append(branch)
     own = sampled_after(trajectory)
+    played = {own: [trajectory]}
+    for branch in branches.filter(pk__in=checkpoints)[:MAX_RELATED]:
+        if (checkpoint := checkpoints[branch.pk]) is not None:
+            played.setdefault(checkpoint, []).append(branch)
     return [
         replace(_iteration(number, members, trajectory), here=number == own)
         for number, members in sorted(played.items())

@@ -21,8 +21,8 @@ def describe_computed(trajectory: Trajectory, computed: Computed) -> list[str]:
 
 def weights_name(run: Run, iteration: int) -> str:
     """Return the name of the weights of a run after an iteration, e.g. “the checkpoint of iteration 8”."""
-    if (hosted := run.config.get("hosted") or {}).get("url"):
-        return f"the hosted model {hosted.get('model', '')}"
+    if run.is_hosted:
+        return f"the hosted model {run.config['hosted'].get('model', '')}"
     if iteration:
         return f"the checkpoint of iteration {iteration}"
     return "the evaluated policy" if run.config.get("kind") == "evaluate" else "the initial policy"

@@ -31,7 +31,7 @@ def weights_problem(run: Run) -> str:
     """Return why the site has no weights of a run, as a clause; empty if it may have them."""
     if run.recorded is not None:
         return "Echoscope has neither the weights nor the chat format of another trainer"
-    if (run.config.get("hosted") or {}).get("url"):
+    if run.is_hosted:
         return "the weights of a hosted model are not on this site"
     if run.imported:
         return "this run was trained elsewhere, and its checkpoints are not on this site"

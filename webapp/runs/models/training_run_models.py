@@ -303,6 +303,11 @@ class Run(models.Model):
         return recorded
 
     @property
+    def is_hosted(self) -> bool:
+        """Whether the policy is a hosted model."""
+        return bool((self.config.get("hosted") or {}).get("url"))
+
+    @property
     def task_noun(self) -> str:
         """Name of an initial state on pages: tasks of other trainers are not puzzles."""
         return "puzzle" if self.recorded is None else "task"

@@ -1,4 +1,4 @@
-"""Colours and style sheet of the pictures: those of static/css in the light theme, as resvg reads them."""
+"""Colours and style sheet of the pictures: the light theme of static/css, in the form that resvg reads."""
 
 from __future__ import annotations
 

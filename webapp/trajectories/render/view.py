@@ -39,7 +39,7 @@ THEMES: dict[str, dict[str, tuple[str, str]]] = {
 }
 """Meaning of each character of a known theme: ground below, piece above."""
 TONES = ("floor", "tile", "goal", "good", "danger", "bad", "white", "yellow", "orange", "red", "green", "blue")
-"""Tones of a legend that are drawn as squares; those of the floor only show their glyph."""
+"""Tones of a legend that are drawn as squares; the floor shows only its glyph."""
 
 
 class View(NamedTuple):

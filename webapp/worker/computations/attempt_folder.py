@@ -67,7 +67,7 @@ def find_weights(run: Run, wanted: int) -> Weights | None:
     kept = run_files.kept_checkpoints(run)
     if kept is None:
         return None
-    if (run.config.get("hosted") or {}).get("url"):
+    if run.is_hosted:
         return Weights(0)  # nothing to load: the endpoint has them
     if wanted == 0 and wanted not in kept:
         return _initial(run)
