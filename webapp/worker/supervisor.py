@@ -19,7 +19,14 @@ from envs.text_roles import TextRole
 from trainer.config.dotted import value_at
 from trainer.config.removed import without_removed
 from trainer.journal import source_commit
-from trainer.journal.protocol import BAD_CONFIGURATION, COMPLETED, CONFIG_FILE, INTERRUPTED, MODEL_FOLDER
+from trainer.journal.protocol import (
+    BAD_CONFIGURATION,
+    COMPLETED,
+    CONFIG_FILE,
+    INTERRUPTED,
+    JOURNAL_FILE,
+    MODEL_FOLDER,
+)
 from trainer.models import store
 from webapp.core import env
 from webapp.core.database import database_now
@@ -151,7 +158,7 @@ class Supervisor:
             if parent_guard.kill_stale_trainer(self.files.pid, self.intervals.orphan_timeout):
                 logger.warning("Run %s: killed the trainer of an earlier supervisor.", self.claimed.slug)
             refusal = self.lease.persist(lambda: allowed_inputs.refusal(self.claimed))
-            if not refusal or self.files.folder.exists():  # what an earlier trainer wrote is kept either way
+            if not refusal or self.files.inside.has(JOURNAL_FILE):  # what an earlier trainer wrote is kept either way
                 self._prepare()
             if refusal:
                 raise TrainerCannotStart(f"This run is not allowed on this site: {refusal}.")
