@@ -116,5 +116,6 @@ def _answer(request: HttpRequest, name: str, change: Callable[[], object], done:
 
 def _statuses(request: HttpRequest, problems: dict[str, str] | None = None) -> HttpResponse:
     model_cards = cards.status_cards(signed_in(request))
-    context = {"model_cards": model_cards, "problems": problems or {}, "swap": True} | cards.polling(model_cards)
+    context = {"model_cards": model_cards, "problems": problems or {}, "swap": True}
+    context["polling"] = cards.polling(model_cards)
     return render(request, "runs/_model_statuses.html", context)

@@ -13,10 +13,11 @@ from pydantic import ValidationError
 
 import envs
 from trainer.config.environment import recommended_budgets
-from trainer.config.files import drop_unsuited, find_preset, load_preset, preset_names, validation_errors
+from trainer.config.files import drop_unsuited, load_preset, validation_errors
 from trainer.config.removed import stored_config
 from trainer.config.run import RunConfig
 from webapp.runs.access import get_run
+from webapp.runs.launch.catalogue import choose_preset
 from webapp.runs.launch.creation import SchedulingOptions, options_for_clone
 from webapp.runs.launch.experiment import MAX_GROUP_NAME, MAX_SEEDS
 from webapp.runs.launch.form import Parsed, overlaid, parse
@@ -28,7 +29,6 @@ from webapp.runs.queue import device_classes
 from webapp.teams.access import require_writable_teams
 from webapp.teams.models import Team, User
 
-DEFAULT_PRESET = "sokoban-starpo_s-pocket"
 MAX_GPUS = 64
 MAX_LAUNCH_KEY = 40
 
@@ -60,9 +60,8 @@ class FormStart:
         source = get_run(user, clone) if clone else None
         if source is not None and source.recorded is not None:
             raise NotClonable(source)
-        environment = fields.get("environment", "")
         named = fields.get("preset", "") or (source.preset if source else "")
-        preset = (find_preset(named) or DEFAULT_PRESET) if named or not environment else _choose_preset(environment)
+        preset = choose_preset(named, fields.get("environment", ""))
         try:
             config = stored_config(source.config) if source else load_preset(preset)
         except ValidationError as error:
@@ -118,8 +117,7 @@ class LaunchForm:
 
 def posted(user: User, fields: QueryDict) -> LaunchForm:
     """Return the form as it was posted. Raises NotClonable, and 404 or PermissionDenied."""
-    texts = {name: fields.get(name, "") for name in fields}  # as fields.dict(), whose type also admits lists
-    return LaunchForm(FormStart.read(user, fields), parse(texts))
+    return LaunchForm(FormStart.read(user, fields), parse(fields))
 
 
 def prefilled(user: User, query: QueryDict) -> LaunchForm:
@@ -136,12 +134,6 @@ def prefilled(user: User, query: QueryDict) -> LaunchForm:
         elif key == RECOVER:
             notes.append("No checkpoint from before the collapse is stored. This clone starts anew.")
     return LaunchForm(start, overlaid(values, query), question, notes)
-
-
-def _choose_preset(environment: str) -> str:
-    """Return a preset of the environment, preferably for any machine; the default preset if there is none."""
-    matching = [name for name in preset_names() if load_preset(name).environment.name == environment]
-    return min(matching, key=lambda name: ("pocket" not in name, "starpo_s" not in name), default=DEFAULT_PRESET)
 
 
 def _choose_environment(values: dict[str, Any], name: str, variant: str) -> list[str]:

@@ -11,16 +11,18 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.decorators import method_decorator
 from django.utils.http import urlencode
+from django.views import View
 from django.views.decorators.cache import cache_control
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 import envs
 from trainer.config.environment import recommended_budgets
 from trainer.config.files import load_preset, validation_errors
 from webapp.core.quotas import QuotaExceeded
 from webapp.pages.runs.launch_form import FormStart, LaunchForm, NotClonable, posted, prefilled
-from webapp.pages.runs.launch_page import form_exports, form_facts, page_context
+from webapp.pages.runs.launch_page import LaunchPage
 from webapp.play.launch_pictures import launch_picture
 from webapp.runs.actions import RequestRefused
 from webapp.runs.launch import catalogue, fields, plain_yaml
@@ -52,39 +54,46 @@ def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callab
     return answer
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
-@_explain_not_clonable
-def launch(request: HttpRequest) -> HttpResponse:
-    """Show or submit the launch form; its address may prefill it."""
-    if request.method != "POST":
+@method_decorator([login_required, _explain_not_clonable], name="dispatch")
+class LaunchView(View):
+    """The launch form."""
+
+    http_method_names = ["get", "head", "post"]
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """Show the form; its address may prefill it."""
         return _page(request, prefilled(signed_in(request), request.GET))
-    form = posted(signed_in(request), request.POST)
-    plan = form.plan
-    if plan.errors or request.POST.get("do") == "check":
-        return _page(request, form, status=422 if plan.errors else 200)
-    try:
-        runs = do_launch(plan)
-    except (QuotaExceeded, RequestRefused) as refusal:
-        messages.warning(request, f"Nothing was launched. {refusal}")
-        return _page(request, form, status=409)
-    when = "its model is downloaded and a worker is free" if plan.needs_download else "a worker is free"
-    if len(runs) > 1:
-        messages.success(request, f"{len(runs)} runs launched as one group. Each starts when {when}.")
-        return redirect(f"{reverse('runs')}?{urlencode({'group': runs[0].group, 'team': runs[0].team.slug})}")
-    messages.success(request, f"Run launched. It starts when {when}.")
-    return redirect("run", runs[0].slug)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Launch the runs, or show the form with its errors."""
+        form = posted(signed_in(request), request.POST)
+        plan = form.plan
+        if plan.errors or request.POST.get("do") == "check":
+            return _page(request, form, status=422 if plan.errors else 200)
+        try:
+            runs = do_launch(plan)
+        except (QuotaExceeded, RequestRefused) as refusal:
+            messages.warning(request, f"Nothing was launched. {refusal}")
+            return _page(request, form, status=409)
+        when = "its model is downloaded and a worker is free" if plan.needs_download else "a worker is free"
+        if len(runs) > 1:
+            messages.success(request, f"{len(runs)} runs launched as one group. Each starts when {when}.")
+            return redirect(f"{reverse('runs')}?{urlencode({'group': runs[0].group, 'team': runs[0].team.slug})}")
+        messages.success(request, f"Run launched. It starts when {when}.")
+        return redirect("run", runs[0].slug)
 
 
 def _page(request: HttpRequest, form: LaunchForm, *, status: int = 200, **context: Any) -> HttpResponse:
     for note in form.notes:
         messages.warning(request, note)
-    return render(request, "runs/launch.html", page_context(form, _site(request)) | context, status=status)
+    page = {"page": "launch", "base_word": form.start.word}
+    return render(request, "runs/launch.html", page | _contents(request, form) | context, status=status)
 
 
-def _site(request: HttpRequest) -> str:
-    """Return the address of the site, without a slash at its end."""
-    return request.build_absolute_uri("/").rstrip("/")
+def _contents(request: HttpRequest, form: LaunchForm) -> dict[str, Any]:
+    """Return what all parts of the page read."""
+    launch = LaunchPage(form, request.build_absolute_uri("/").rstrip("/"))
+    return {"form": form, "plan": form.plan, "launch": launch}
 
 
 @login_required
@@ -117,8 +126,8 @@ def launch_yaml(request: HttpRequest) -> HttpResponse:
 @_explain_not_clonable
 def launch_check(request: HttpRequest) -> HttpResponse:
     """Check the form: an error per field, a summary in the bar, estimates and differences."""
-    facts = form_facts(posted(signed_in(request), request.POST))
-    return render(request, "runs/_check.html", {"swap": True} | facts)
+    contents = _contents(request, posted(signed_in(request), request.POST))
+    return render(request, "runs/_check.html", {"swap": True} | contents)
 
 
 @login_required
@@ -126,8 +135,8 @@ def launch_check(request: HttpRequest) -> HttpResponse:
 @_explain_not_clonable
 def launch_exports(request: HttpRequest) -> HttpResponse:
     """Show the form as YAML and as an API call, once a user opens one of them."""
-    exports = form_exports(posted(signed_in(request), request.POST), _site(request))
-    return render(request, "runs/_launch_exports.html", {"swap": True} | exports)
+    contents = _contents(request, posted(signed_in(request), request.POST))
+    return render(request, "runs/_launch_exports.html", {"swap": True} | contents)
 
 
 @login_required

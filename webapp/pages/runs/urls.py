@@ -27,7 +27,7 @@ from webapp.pages.runs import (
 
 urlpatterns = [
     path("", list_views.run_list, name="runs"),
-    path("runs/new", launch_views.launch, name="launch"),
+    path("runs/new", launch_views.LaunchView.as_view(), name="launch"),
     path("runs/new/check", launch_views.launch_check, name="launch-check"),
     path("runs/new/yaml", launch_views.launch_yaml, name="launch-yaml"),
     path("runs/new/exports", launch_views.launch_exports, name="launch-exports"),

@@ -12,7 +12,6 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from trainer.config.files import find_preset
 from trainer.metrics import registry
 from trainer.studies import catalogue
 from webapp.core import ids
@@ -32,7 +31,6 @@ from webapp.studies.study_plan import count_text, list_configs
 from webapp.teams.access import require_writable_teams, role_in_team, signed_in
 from webapp.teams.models import Membership, Team
 
-DEFAULT_PRESET = "sokoban-starpo_s-pocket"
 MAX_KEY = 40
 MAX_LISTED = 12
 """Maximum number of arms that the check lists."""
@@ -92,7 +90,8 @@ def _prefilled(query: QueryDict) -> dict[str, str]:
     """Return the fields of a form before it is posted."""
     values = {name: str(value) for name, value in query.items()}
     kind = "grid" if values.get("from") or values.get("preset") else "catalogue"
-    return {"kind": kind, "study": "figure-9", "scale": "pocket", "preset": DEFAULT_PRESET, "metric": METRIC} | values
+    defaults = {"study": "figure-9", "scale": "pocket", "preset": presets.DEFAULT_PRESET, "metric": METRIC}
+    return {"kind": kind} | defaults | values
 
 
 def _queues(current: Capacity) -> list[str]:
@@ -118,7 +117,7 @@ def _facts(request: HttpRequest, values: Mapping[str, str], teams: Sequence[Team
 
 
 def _context(request: HttpRequest, values: dict[str, str], teams: Sequence[Team], current: Capacity) -> dict[str, Any]:
-    preset = presets.get_preset(find_preset(values.get("preset", "")) or DEFAULT_PRESET)
+    preset = presets.get_preset(presets.choose_preset(values.get("preset", "")))
     return _facts(request, values, teams, current) | {
         "page": "studies",
         "kinds": KINDS,

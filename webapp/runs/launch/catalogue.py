@@ -7,10 +7,11 @@ from functools import cache
 
 import envs
 from trainer.config.catalogue import catalogue as models
-from trainer.config.files import load_preset, preset_names
+from trainer.config.files import find_preset, load_preset, preset_names
 from webapp.runs.launch.experiment import NAMES
 from webapp.runs.summaries import algorithm_text, length_text
 
+DEFAULT_PRESET = "sokoban-starpo_s-pocket"
 _DIFFERENCES = {"trap": ", Echo Trap", "paper": ", the paper's settings"}
 """Text that distinguishes presets of the same model, by the last part of their names."""
 
@@ -67,6 +68,17 @@ def presets() -> tuple[PresetChoice, ...]:
             )
         )
     return tuple(sorted(result, key=lambda preset: (preset.model != "pocket policy", preset.model, preset.arm)))
+
+
+def choose_preset(name: str, environment: str = "") -> str:
+    """Return the full name of a named preset, or of one of the environment, preferably for any machine.
+
+    The default preset is the choice for unknown names and environments.
+    """
+    if name or not environment:
+        return find_preset(name) or DEFAULT_PRESET
+    matching = [preset.name for preset in presets() if preset.environment == environment]
+    return min(matching, key=lambda found: ("pocket" not in found, "starpo_s" not in found), default=DEFAULT_PRESET)
 
 
 def get_preset(name: str) -> PresetChoice:

@@ -92,14 +92,14 @@ def do_create_runs(
     group: str = "",
 ) -> list[Run]:
     """Create queued runs, all of them or none; see do_create_run. Raises QuotaExceeded."""
+    keys = [new.launch_key for new in requested if new.launch_key]
+    if existing := _launched(author, keys):
+        return existing
     now = timezone.now()
     known = order.known_classes(now)
     runs = [_new_run(team, author, new, scheduling, visibility, group, known, now) for new in requested]
-    keys = [run.launch_key for run in runs if run.launch_key]
     try:
         with transaction.atomic():
-            if existing := _launched(author, keys):
-                return existing
             run_quotas.require_place_in_queue(team.pk, count=len(runs))  # waits for other launches of the team
             if existing := _launched(author, keys):
                 return existing

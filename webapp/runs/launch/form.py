@@ -79,12 +79,12 @@ def _validated(data: dict[str, Any]) -> Parsed:
 def read(post: Mapping[str, str]) -> dict[str, Any]:
     """Return the posted texts as nested data for RunConfig. Absent switches are off, empty optional fields are None."""
     data: dict[str, Any] = {}
-    typed = post.get("policy.model", "")
-    if post.get(MODEL_CARD) and typed == post.get(MODEL_SHOWN, typed):
-        post = {**post, "policy.model": post[MODEL_CARD]}
     for name, info in leaves(RunConfig, ""):
         if name != SETTINGS:
             _put(data, name, text_to_data(post, name, info))
+    typed = post.get("policy.model", "")
+    if post.get(MODEL_CARD) and typed == post.get(MODEL_SHOWN, typed):
+        data["policy"]["model"] = post[MODEL_CARD]
     environment = data.setdefault("environment", {})
     environment["settings"] = {}
     if environment.get("name") in envs.names():

@@ -98,6 +98,12 @@ class LaunchPlan:
         named = {config.policy.model: config for config in reversed(self.configs)}
         return {model: config for model, config in named.items() if model_requests.needs_download(model)}
 
+    @cached_property
+    def downloads(self) -> Mapping[str, str]:
+        """Models that a worker has to download first, each with the worker that suits it; empty if there is none."""
+        queue = self.place[0]
+        return {model: cards.suitable_worker(config, queue) for model, config in self.missing_models.items()}
+
     @property
     def needs_download(self) -> bool:
         """True if a worker has to download a model first."""
@@ -202,8 +208,8 @@ def do_launch(plan: LaunchPlan) -> list[Run]:
     if plan.config is None or plan.errors:
         raise RequestRefused("; ".join(f"{name}: {text}" for name, text in plan.errors.items()))
     require_may_prefer(request.author, request.team.pk, request.scheduling.priority)
-    for model, config in plan.missing_models.items():
-        model_requests.do_request_download(request.author, model, cards.suitable_worker(config, plan.place[0]))
+    for model, worker in plan.downloads.items():
+        model_requests.do_request_download(request.author, model, worker)
     if len(plan.runs) > 1 or request.grouped:
         group = request.group or free_name(request.team, plan.group)
         key = (request.key or ids.token())[:KEY_LENGTH]

@@ -246,10 +246,10 @@ def status_cards(user: User) -> list[ModelCard]:
 
 
 def polling(shown: Sequence[ModelCard]) -> dict[str, object]:
-    """Return the template context of an element that polls the states: whether it must, and what is installed now."""
+    """Return what an element that polls the states needs: whether it must poll, and the models installed now."""
     return {
-        "models_change": any(card.changing for card in shown),
-        "models_installed": " ".join(card.name for card in shown if card.installed),
+        "change": any(card.changing for card in shown),
+        "installed": " ".join(card.name for card in shown if card.installed),
     }
 
 
