@@ -111,6 +111,9 @@ def main(scene: str, folder: Path) -> None:
             raise ValueError("the loss is not a number")
         case "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "ended":
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
         case "killed once":
             if not (folder / "killed").exists():
                 (folder / "killed").touch()

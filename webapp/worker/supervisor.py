@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +51,9 @@ from webapp.worker.trainer_process import TrainerProcess, trainer_command
 logger = logging.getLogger(__name__)
 
 Command = Callable[[RunFiles], Sequence[str]]
+
+END_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Signals that ask a trainer to end. One that is still starting has no handler yet: the signal kills it."""
 
 
 @dataclass(frozen=True)
@@ -329,7 +333,7 @@ class Supervisor:
         if self._exceeded is not None:
             run = self.lease.persist(lambda: Run.objects.get(pk=self.claimed.pk))
             return self.lease.release(Run.State.FAILED, failure_messages.limit(run, self._exceeded), trainer.log_tail())
-        if status == INTERRUPTED:
+        if status == INTERRUPTED or -status in END_SIGNALS:
             return self.lease.release(self._interrupted_state())
         return self._fail(status, trainer.log_tail())
 

@@ -235,6 +235,12 @@ def test_a_repeatedly_killed_trainer_is_given_up(run: Run) -> None:
     assert "SIGKILL 4 times" in fresh(run).failure
 
 
+def test_a_trainer_that_is_asked_to_end_while_it_starts_is_not_given_up(run: Run) -> None:
+    for _ in range(actions.MAX_CRASHES + 1):
+        assert supervise(take(run), command=act("ended"), intervals=INTERVALS) == "queued"
+    assert fresh(run).crashes == 0
+
+
 def test_a_supervisor_without_lease_ends_its_trainer_and_writes_nothing(run: Run) -> None:
     watch = Watch(run, "long")
     watch.until(lambda now: now.state == "running")
