@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from types import UnionType
 from typing import Any
 
 from django.db import connection
@@ -163,15 +164,10 @@ def write(run: Run, lines: Sequence[JournalLine]) -> dict[int, list[str]]:
         run.environment = started[0].environment[:100]
     slugs = _groups(run, started)
     write_played(run, lines)
-    write_tokens(run, [event for event in events if isinstance(event, journal.TrajectoryTokens)])
-    _score(run, [event for event in events if isinstance(event, journal.GroupsScored)])
-    _use(run, [event for event in events if isinstance(event, journal.AttemptsUsed)])
-    _metrics(run, [event for event in events if isinstance(event, journal.Metrics)])
-    _alarms(run, [event for event in events if isinstance(event, journal.Alarm)])
-    _timeline(run, [event for event in events if isinstance(event, journal.IterationTimeline)])
     log_text.store(run, events)
-    for event in events:
-        _update_run(run, event)
+    for kinds, store in _STORES:
+        if found := [event for event in events if isinstance(event, kinds)]:
+            store(run, found)
     return slugs
 
 
@@ -337,8 +333,6 @@ _UPDATE_ENDED = """
 
 
 def write_tokens(run: Run, events: Sequence[journal.TrajectoryTokens]) -> None:
-    if not events:
-        return
     keys = [event.trajectory for event in events]
     trajectories = Trajectory.with_branches.filter(run=run, attempt=run.attempt, key__in=keys)
     ids = dict(trajectories.values_list("key", "pk"))
@@ -378,10 +372,15 @@ def _use(run: Run, events: Sequence[journal.AttemptsUsed]) -> None:
         if run.recorded is not None:  # our trainer's metrics have the counts
             values = {f"{USE_PREFIX}{use}": float(number) for use, number in event.counts.items()}
             seconds = event.time - run.started_at.timestamp() if run.started_at else 0.0
-            _metrics(run, [journal.Metrics(iteration=event.iteration, seconds=seconds, values=values)])
+            _points(run, [journal.Metrics(iteration=event.iteration, seconds=seconds, values=values)])
 
 
 def _metrics(run: Run, events: Sequence[journal.Metrics]) -> None:
+    run.iteration = max(run.iteration, *(event.iteration for event in events))
+    _points(run, events)
+
+
+def _points(run: Run, events: Sequence[journal.Metrics]) -> None:
     """Store the last value of each metric and iteration in one statement; models would take most of the time."""
     newest = {
         (name, event.iteration): (value, event.tokens or 0, event.seconds)
@@ -438,7 +437,8 @@ def _alarms(run: Run, events: Sequence[journal.Alarm]) -> None:
     record_alarms(Alarm.objects.bulk_create(alarms))
 
 
-def _set_phase(run: Run, event: journal.Phase) -> None:
+def _phase(run: Run, events: Sequence[journal.Phase]) -> None:
+    event = events[-1]
     run.phase, run.phase_iteration = event.phase, event.iteration
     run.phase_done, run.phase_total, run.phase_unit = event.done, event.total, event.unit
     run.tokens_per_second, run.eta_seconds = event.tokens_per_second, event.eta_seconds
@@ -446,41 +446,64 @@ def _set_phase(run: Run, event: journal.Phase) -> None:
     run.phase_progress = event.model_dump(include={"share", "iteration_shares", "update"}, exclude_none=True)
 
 
-def _update_checkpoints(run: Run, event: journal.CheckpointSaved | journal.CheckpointRemoved) -> None:
-    """Record that a checkpoint was saved or removed, unless the run's files are elsewhere."""
-    if isinstance(event, journal.CheckpointRemoved):
-        Checkpoint.objects.filter(run=run, iteration=event.iteration).delete()
-    elif not run.imported:
-        Checkpoint.objects.update_or_create(
-            run=run,
-            iteration=event.iteration,
-            defaults={"path": event.path, "bytes": event.bytes, "time": moment(event.time)},
-        )
-
-
-def _update_run(run: Run, event: journal.AnyEvent) -> None:
-    match event:
-        case journal.Phase():
-            _set_phase(run, event)
-        case journal.Metrics():
-            run.iteration = max(run.iteration, event.iteration)
-        case journal.Evaluation():
-            facts = event.model_dump(exclude={"type", "seq", "time", "iteration", "suite", "extra"})
-            evaluation, _ = Evaluation.objects.update_or_create(
-                run=run, iteration=event.iteration, suite=event.suite, defaults=facts | {"time": moment(event.time)}
+def _checkpoints(run: Run, events: Sequence[journal.CheckpointSaved | journal.CheckpointRemoved]) -> None:
+    """Record which checkpoints were saved or removed, unless the run's files are elsewhere."""
+    for event in events:
+        if isinstance(event, journal.CheckpointRemoved):
+            Checkpoint.objects.filter(run=run, iteration=event.iteration).delete()
+        elif not run.imported:
+            Checkpoint.objects.update_or_create(
+                run=run,
+                iteration=event.iteration,
+                defaults={"path": event.path, "bytes": event.bytes, "time": moment(event.time)},
             )
-            record_evaluation(run, evaluation)
-        case journal.Generalization():
-            record_matrix(run, event)
-        case journal.Faults():
-            record_faults(run, event)
-            run.faults = [fault.model_dump() for fault in event.present]
-        case journal.Rewound():
-            record_rewind(run, event)
-        case journal.SettingsChanged():
-            setting_changes.record_change(run, event)
-        case journal.CheckpointSaved() | journal.CheckpointRemoved():
-            _update_checkpoints(run, event)
-        case journal.RunFinished():
-            run.iteration = max(run.iteration, event.iteration)
-            run.end_reason, run.end_message, run.summary = event.reason, event.message, event.summary
+
+
+def _evaluations(run: Run, events: Sequence[journal.Evaluation]) -> None:
+    for event in events:
+        facts = event.model_dump(exclude={"type", "seq", "time", "iteration", "suite", "extra"})
+        evaluation, _ = Evaluation.objects.update_or_create(
+            run=run, iteration=event.iteration, suite=event.suite, defaults=facts | {"time": moment(event.time)}
+        )
+        record_evaluation(run, evaluation)
+
+
+def _faults(run: Run, events: Sequence[journal.Faults]) -> None:
+    for event in events:
+        record_faults(run, event)
+        run.faults = [fault.model_dump() for fault in event.present]
+
+
+def _end(run: Run, events: Sequence[journal.RunFinished]) -> None:
+    event = events[-1]
+    run.iteration = max(run.iteration, event.iteration)
+    run.end_reason, run.end_message, run.summary = event.reason, event.message, event.summary
+
+
+def _each(store: Callable[[Run, Any], None]) -> Callable[[Run, Sequence[Any]], None]:
+    """Return a function that stores events one after another."""
+
+    def store_all(run: Run, events: Sequence[Any]) -> None:
+        for event in events:
+            store(run, event)
+
+    return store_all
+
+
+_STORES: tuple[tuple[type | UnionType, Callable[[Run, Sequence[Any]], None]], ...] = (
+    (journal.TrajectoryTokens, write_tokens),
+    (journal.GroupsScored, _score),
+    (journal.AttemptsUsed, _use),
+    (journal.Metrics, _metrics),
+    (journal.Alarm, _alarms),
+    (journal.IterationTimeline, _timeline),
+    (journal.Phase, _phase),
+    (journal.Evaluation, _evaluations),
+    (journal.Generalization, _each(record_matrix)),
+    (journal.Faults, _faults),
+    (journal.Rewound, _each(record_rewind)),
+    (journal.SettingsChanged, _each(setting_changes.record_change)),
+    (journal.CheckpointSaved | journal.CheckpointRemoved, _checkpoints),
+    (journal.RunFinished, _end),
+)
+"""The events of a batch and the functions that store them, in this order: a rewind undoes its alarm."""
