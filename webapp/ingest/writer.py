@@ -164,7 +164,6 @@ def write(run: Run, lines: Sequence[JournalLine]) -> dict[int, list[str]]:
         run.environment = started[0].environment[:100]
     slugs = _groups(run, started)
     write_played(run, lines)
-    log_text.store(run, events)
     for kinds, store in _STORES:
         if found := [event for event in events if isinstance(event, kinds)]:
             store(run, found)
@@ -491,6 +490,7 @@ def _each(store: Callable[[Run, Any], None]) -> Callable[[Run, Sequence[Any]], N
 
 
 _STORES: tuple[tuple[type | UnionType, Callable[[Run, Sequence[Any]], None]], ...] = (
+    (journal.Event, log_text.store),
     (journal.TrajectoryTokens, write_tokens),
     (journal.GroupsScored, _score),
     (journal.AttemptsUsed, _use),
@@ -506,4 +506,5 @@ _STORES: tuple[tuple[type | UnionType, Callable[[Run, Sequence[Any]], None]], ..
     (journal.CheckpointSaved | journal.CheckpointRemoved, _checkpoints),
     (journal.RunFinished, _end),
 )
-"""The events of a batch and the functions that store them, in this order: a rewind undoes its alarm."""
+"""The events of a batch and the functions that store them, in this order: the log compares with the phase before the
+batch, and a rewind undoes its alarm."""
