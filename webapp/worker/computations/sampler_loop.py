@@ -12,6 +12,8 @@ from trainer.journal.branches import END_TYPES, Answer, Cancel, Question
 from webapp.branching.models import BranchQuestion, EvaluationQuestion
 from webapp.branching.wake import Wake
 from webapp.runs.models import Run, Worker
+from webapp.runs.run_files import RunFiles
+from webapp.worker import parent_guard
 from webapp.worker.computations import attempt_folder
 from webapp.worker.computations.attempt_folder import Weights
 from webapp.worker.computations.branch_lines import BranchLines
@@ -92,9 +94,11 @@ class SamplerLoop(RequestLoop[Q], Generic[Q]):
     # ------------------------------------------------------------------------------------------------------------------
 
     def clean(self) -> None:
-        """Delete the folders that a lost worker left, with its processes."""
+        """Delete the folders that lost workers left; the processes of other workers may still use theirs."""
         for name in self.root.folders():
-            self.root.remove(name)
+            files = RunFiles(self.root.path_to(name))
+            if parent_guard.stale_trainer(files.pid) is None:
+                files.delete()
 
     def waiting(self) -> list[Q]:
         self._samplers.drop_idle()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from trainer.config.hosted import HostedConfig
 from webapp.branching.policies import hosted_model, policy_problem
+from webapp.core import ids
 from webapp.runs.models import Run
 from webapp.runs.run_files import RunFiles
 from webapp.runs.untrusted_folder import UntrustedFolder
@@ -50,7 +51,6 @@ class WarmSamplers:
     def __init__(self, root: UntrustedFolder, command: Command) -> None:
         self._root, self._command = root, command
         self._warm: OrderedDict[tuple[int, int], WarmSampler] = OrderedDict()
-        self._number = 0
 
     def get(self, run: Run, weights: Weights, slots: int, keep_alive: KeepAlive) -> WarmSampler:
         """Return a process with the weights, started if there is none. Raises ComputationFailed."""
@@ -63,10 +63,9 @@ class WarmSamplers:
         self.drop(run, weights)
         while len(self._warm) >= KEPT:
             self._end(next(iter(self._warm)))
-        self._number += 1
-        name = f"{run.slug}-{weights.iteration}-{self._number}"
+        # unique among all kinds of questions and workers: a second process would end the first as a stale one
+        name = f"{run.slug}-{weights.iteration}-{ids.slug()}"
         self._root.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._root.remove(name)
         self._root.make_folder(name)
         files = RunFiles(self._root.path_to(name))
         try:
