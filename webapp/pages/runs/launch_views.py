@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.decorators import method_decorator
@@ -39,11 +39,11 @@ ECHO_TRAP_PRESET = "bandit-starpo-trap"
 ECHO_TRAP_KEY = "echo-trap"  # launch key of every click, so that a second one opens the runs of the first
 
 
-def _explain_not_clonable(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def _explain_not_clonable(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """Decorate a view to show the settings that do not fit, instead of the form."""
 
     @wraps(view)
-    def answer(request: HttpRequest) -> HttpResponse:
+    def answer(request: HttpRequest) -> HttpResponseBase:
         try:
             return view(request)
         except NotClonable as refusal:
