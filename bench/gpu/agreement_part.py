@@ -37,7 +37,6 @@ def agreement(settings: Settings, recorder: Recorder) -> None:
     cases: dict[str, tuple[str, dict[str, object], str]] = {
         "float32, prefixes shared": ("float32", {}, ""),
         "float32, padded rows": ("float32", {}, "separate"),
-        "float32, FlexAttention": ("float32", {}, "flex"),
         "float32, gradient checkpointing": ("float32", {"gradient_checkpointing": True}, ""),
         "bfloat16 with float32 masters": ("bfloat16", {}, ""),
     }

@@ -20,15 +20,14 @@ from bench.lib.workers import plain_worker
 from bench.lib.workers.our_worker import OurWorker, batch
 from bench.lib.workers.our_worker import settings as run_settings
 from trainer.policy import compiled_layers, gradient_checkpointing
-from trainer.policy.packing import attention
 from trainer.rollout.trajectory import Batch
 
 Change = Callable[[], AbstractContextManager[None]]
 
 DEFAULT, PLAIN = "default settings", "plain PyTorch"
-COMPILED, FLEX, ALONE = "compiled layers", "FlexAttention", "compiled layers without sharing"
+COMPILED, ALONE = "compiled layers", "compiled layers without sharing"
 UNSHARED, RECOMPUTED = "prefixes not shared", "gradient checkpointing"
-VARIANTS = (DEFAULT, COMPILED, ALONE, FLEX, UNSHARED, RECOMPUTED, PLAIN)
+VARIANTS = (DEFAULT, COMPILED, ALONE, UNSHARED, RECOMPUTED, PLAIN)
 
 
 class Updates:
@@ -65,16 +64,8 @@ class Updates:
             for part in self.learner.micro_batches(self.batch)
         )
 
-    def flex(self) -> Change:
-        """Use attention over packed rows with one mask; checked first, as in a run."""
-        attention.prepare_models([self.model], required=False, optional=True, flex=True)
-        return self._planner(flex=True)
-
     def unshared(self) -> Change:
-        return self._planner(share_prefixes=False)
-
-    def _planner(self, **changes: bool) -> Change:
-        changed = replace(self.learner.planner, **changes)  # type: ignore[arg-type]
+        changed = replace(self.learner.planner, share_prefixes=False)
         return lambda: cast(AbstractContextManager[None], patch.object(self.learner, "planner", changed))
 
     def forwards(self, make: Callable[[Any], int], of: Sequence[Any]) -> Change:
@@ -125,7 +116,6 @@ def get_changes(updates: Updates, name: str) -> list[Change]:
         DEFAULT: [],
         COMPILED: [updates.compiled],
         ALONE: [updates.compiled, updates.unshared],
-        FLEX: [updates.flex],
         UNSHARED: [updates.unshared],
         RECOMPUTED: [updates.recomputed],
     }

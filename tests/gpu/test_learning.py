@@ -32,7 +32,6 @@ def test_hidden_states_equal_those_of_the_cpu(on_cpu: Policy, on_gpu: Policy) ->
         ({}, []),
         ({}, ["separate"]),
         ({}, ["separate", "packed"]),
-        ({}, ["flex"]),
         ({"gradient_checkpointing": True}, []),
         ({}, ["compiled"]),
         ({"micro_batch_tokens": 2048}, []),
@@ -51,8 +50,7 @@ def test_the_critic_and_its_step_work_with_every_saving(on_gpu: Policy) -> None:
         algorithm={"estimator": "gae"},
         optimizer=SGD | {"gradient_checkpointing": True, "critic_lr": 0.1},
     )
-    with variants("flex"):
-        learner = Learner(run, on_gpu)
+    learner = Learner(run, on_gpu)
     played = recorded()
     played.sampler_logprobs = learner.score(played).logprobs
     metrics = learner.update(played, 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 VARIANTS_VARIABLE = "ECHOSCOPE_UPDATE_VARIANTS"
 """Environment variable with names of variants, separated by commas; usually none."""
-_NAMES = ("separate", "packed", "flex", "compiled", "half_steps")
+_NAMES = ("separate", "packed", "compiled", "half_steps")
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,6 @@ class UpdateVariants:
     Attributes:
         prefix_sharing: prefixes that rows of a micro-batch share are computed once, instead of for each row (separate).
         packing: rows are concatenated even where they share no prefix, so that only attention pads them (packed).
-        flex_attention: packed rows use one FlexAttention kernel, not a call for each length (flex).
         compile_layers: norms and MLPs of the decoder layers are compiled in the first update (compiled).
         master_weights: with policy.dtype bfloat16, steps are taken on float32 copies of the weights; without
             (half_steps), steps below the resolution of the weights are lost.
@@ -25,7 +24,6 @@ class UpdateVariants:
 
     prefix_sharing: bool = True
     packing: bool = False
-    flex_attention: bool = False
     compile_layers: bool = False
     master_weights: bool = True
 
@@ -42,7 +40,6 @@ def update_variants() -> UpdateVariants:
     return UpdateVariants(
         prefix_sharing="separate" not in names,
         packing="packed" in names,
-        flex_attention="flex" in names,
         compile_layers="compiled" in names,
         master_weights="half_steps" not in names,
     )

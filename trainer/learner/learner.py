@@ -70,7 +70,6 @@ class Learner:
             [member.model for member in (policy, reference) if member is not None],
             required=variants.packing,
             optional=variants.prefix_sharing,
-            flex=variants.flex_attention,
         )
         self.critic = Critic(policy.model, shared=self.adapted) if config.algorithm.needs_critic else None
         if self.adapted:
@@ -80,7 +79,7 @@ class Learner:
             self.trainable[CRITIC] = trainable_critic(self.critic, settings, self.group)
         limit = token_limit(settings.micro_batch_tokens, self.device)
         self.oom_retry = OomRetry(limit, enabled=not self.group.sharded)
-        self.planner = Planner(self.shares_prompts, variants.packing, self.group, self.device, variants.flex_attention)
+        self.planner = Planner(self.shares_prompts, variants.packing, self.group, self.device)
         self.meter = UpdateMeter()
         self.scorer = Scorer(config, policy, reference, self.critic, self.planner, self.oom_retry, self.meter)
         self.learnt: LearntTokens | None = None

@@ -41,7 +41,6 @@ class MicroBatchPlan:
     Attributes:
         prefixes: prefixes that rows share, in rounds; empty: no prefix is computed once for several rows.
         packing: pack micro-batches with padding into one long row.
-        flex: compute the attention of packed rows with one mask.
         group: processes among which the rows are divided.
     """
 
@@ -50,7 +49,6 @@ class MicroBatchPlan:
     packing: bool
     group: ProcessGroup
     device: torch.device
-    flex: bool = False
     _partitions: dict[int, list[Tensor]] = field(default_factory=dict, repr=False)
 
     def micro_batches(self, max_tokens: int) -> Iterator[MicroBatch]:
@@ -67,7 +65,7 @@ class MicroBatchPlan:
                 batch.mask, batch.attention = torch.zeros_like(batch.mask), torch.zeros_like(batch.attention)
             elif self.prefixes or (self.packing and not bool(batch.attention.all())):
                 prefixes = prefixes_within(self.prefixes, rows)
-                packed = PackedBatch.of(batch.attention, prefixes, mask=batch.mask, device=self.device, flex=self.flex)
+                packed = PackedBatch.of(batch.attention, prefixes, mask=batch.mask, device=self.device)
             yield MicroBatch(rows, batch.to(self.device), packed)
 
     def count(self, max_tokens: int) -> int:
@@ -95,19 +93,18 @@ class Planner:
 
     Attributes:
         share_prefixes: compute a common prefix of a micro-batch's rows only once.
-        packing, group, device, flex: see `MicroBatchPlan`.
+        packing, group, device: see `MicroBatchPlan`.
     """
 
     share_prefixes: bool
     packing: bool
     group: ProcessGroup
     device: torch.device
-    flex: bool = False
 
     def plan(self, batch: Batch, group: ProcessGroup | None = None) -> MicroBatchPlan:
         """Plan a batch, divided among the processes of a group (default: all)."""
         prefixes = find_row_prefixes(batch.ids, batch.attention, batch.mask) if self.share_prefixes else []
-        return MicroBatchPlan(batch, prefixes, self.packing, group or self.group, self.device, self.flex)
+        return MicroBatchPlan(batch, prefixes, self.packing, group or self.group, self.device)
 
 
 def plan_passes(batch: Batch, config: RunConfig, iteration: int) -> Iterator[list[Tensor]]:

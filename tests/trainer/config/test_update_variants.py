@@ -12,7 +12,7 @@ from trainer.config.update_variants import VARIANTS_VARIABLE, UpdateVariants, up
         ("", UpdateVariants()),
         ("packed", UpdateVariants(packing=True)),
         (" separate, compiled,", UpdateVariants(prefix_sharing=False, compile_layers=True)),
-        ("flex,half_steps", UpdateVariants(flex_attention=True, master_weights=False)),
+        ("packed,half_steps", UpdateVariants(packing=True, master_weights=False)),
     ],
 )
 def test_the_variable_names_variants(monkeypatch, text, expected):

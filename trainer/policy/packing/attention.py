@@ -58,37 +58,18 @@ def group_decoding(model: PreTrainedModel) -> None:
         model.config._attn_implementation = _NAME
 
 
-def prepare_models(models: Sequence[PreTrainedModel], *, required: bool, optional: bool, flex: bool = False) -> bool:
+def prepare_models(models: Sequence[PreTrainedModel], *, required: bool, optional: bool) -> bool:
     """Make models accept packed rows, for packing (`required`) or for shared prefixes (`optional`).
 
-    Args:
-        flex: also check the attention with one mask.
     Returns:
         Whether prefixes can be shared.
     Raises:
-        ModelError: packing is required, and a model's attention cannot be computed row by row; or FlexAttention does
-            not work for a model that can be packed.
+        ModelError: packing is required, and a model's attention cannot be computed row by row.
     """
     if required:
         for model in models:
             prepare(model)
-    shares = optional and (required or all(map(prepared, models)))
-    if flex and (required or shares):
-        for model in models:
-            _check_flex(model)
-    return shares
-
-
-def _check_flex(model: PreTrainedModel) -> None:
-    """Raise ModelError unless FlexAttention agrees with attention by segments."""
-    try:
-        agrees, reason = _agrees(model, flex=True), "gives other results"
-    except (RuntimeError, NotImplementedError) as error:  # these cover the many ways in which compilation may fail
-        agrees, reason = False, f"fails ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
-    if not agrees:
-        raise ModelError(
-            f"FlexAttention {reason} with this model on {model.device}: take flex out of {VARIANTS_VARIABLE}"
-        )
+    return optional and (required or all(map(prepared, models)))
 
 
 def prepare(model: PreTrainedModel) -> None:
@@ -122,14 +103,14 @@ def prepared(model: PreTrainedModel) -> bool:
 
 
 @torch.no_grad()
-def _agrees(model: PreTrainedModel, *, flex: bool = False) -> bool:
+def _agrees(model: PreTrainedModel) -> bool:
     """True if packed and padded rows agree: they do not if other layers than attention mix tokens.
 
     If they agree, and the last layer can be restricted to some tokens, it will be.
     """
     ids = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 6, 0], [7, 8, 0, 0, 0]])
     attention = ids > 0
-    packed = PackedBatch.of(attention, [[SharedPrefix((0, 1), 0, 2)]], mask=ids > 2, device=model.device, flex=flex)
+    packed = PackedBatch.of(attention, [[SharedPrefix((0, 1), 0, 2)]], mask=ids > 2, device=model.device)
     ids, attention = ids.to(model.device), attention.to(model.device)
     padded = model.base_model(input_ids=ids, use_cache=False).last_hidden_state.float()
     unpacked = packed.unpack(packed.compute_hidden(model.base_model, ids)).float()

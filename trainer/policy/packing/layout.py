@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from trainer.policy.packing.flex_mask import FlexMask, intervals
 from trainer.policy.packing.host_transfer import to_device
 from trainer.policy.packing.shared_prefix import SharedPrefix
 
@@ -75,14 +74,12 @@ class Targets:
         index: (m,) index in `places` of the token before each token on the mask, row by row.
         segments: one entry per attention call; their `queries` are indices in `places`.
         back: (W,) index of each place among the tokens of all segments, including padding.
-        flex: the segments as one mask; None: attention is computed by segments.
     """
 
     places: Tensor
     index: Tensor
     segments: tuple[Segments, ...]
     back: Tensor
-    flex: FlexMask | None = None
 
     @classmethod
     def of(cls, packed: PackedBatch, mask: Tensor) -> Targets:
@@ -109,14 +106,11 @@ class Targets:
             selected.append(
                 Segments(queries, segments.seen[rows], prefix, segments.ahead, columns, level, tuple(reach))
             )
-        flex = None if packed.flex is None else FlexMask.of(packed.flex.enter, packed.flex.leave, places)
-        return cls(places, index, tuple(selected), back, flex)
+        return cls(places, index, tuple(selected), back)
 
     def to(self, device: torch.device) -> Targets:
         """Move the targets to a device."""
         places, index = to_device(self.places, device), to_device(self.index, device)
-        if self.flex is not None:
-            return Targets(places, index, (), self.back, self.flex.to(device))
         segments = tuple(segments.to(device) for segments in self.segments)
         return Targets(places, index, segments, to_device(self.back, device))
 
@@ -132,7 +126,6 @@ class PackedBatch:
         segments: one entry per attention call.
         back: (M,) index of each token among the padded tokens of all segments.
         targets: places of used last hidden states; None: all.
-        flex: the segments as one mask; None: attention is computed by segments.
     """
 
     attention: Tensor
@@ -141,7 +134,6 @@ class PackedBatch:
     segments: tuple[Segments, ...]
     back: Tensor
     targets: Targets | None = None
-    flex: FlexMask | None = None
 
     @classmethod
     def of(
@@ -151,7 +143,6 @@ class PackedBatch:
         *,
         mask: Tensor | None = None,
         device: torch.device | None = None,
-        flex: bool = False,
     ) -> PackedBatch:
         """Compute the layout of right-padded rows.
 
@@ -160,7 +151,6 @@ class PackedBatch:
             shared: prefixes that rows share, in rounds.
             mask: (B, T) the tokens to predict, never the first of a row; None: all last hidden states are used.
             device: device of the rows; None: the device of `attention`.
-            flex: compute attention with one mask instead of by segments.
         """
         device = attention.device if device is None else device
         ratio = _MAX_LENGTH_RATIO.get(device.type, _DEFAULT_MAX_LENGTH_RATIO)
@@ -182,9 +172,6 @@ class PackedBatch:
             back += [begin + torch.arange(part.stop - part.start) for begin, part in zip(begins, call, strict=True)]
             start += segment.queries.numel()
         packed = cls(attention, place, torch.cat(source), segments, torch.cat(back))
-        if flex:
-            parts = [part for call in calls for part in call]
-            packed = replace(packed, flex=FlexMask.of(*intervals(parts, shared, len(attention))))
         if mask is not None and bool(mask.any()):
             packed = replace(packed, targets=Targets.of(packed, mask))
         return packed.to(device)
@@ -235,8 +222,6 @@ class PackedBatch:
         """Move the layout to a device."""
         attention, place, source = (to_device(tensor, device) for tensor in (self.attention, self.place, self.source))
         targets = None if self.targets is None else self.targets.to(device)
-        if self.flex is not None:
-            return PackedBatch(attention, place, source, (), self.back, targets, self.flex.to(device))
         segments = tuple(segment.to(device) for segment in self.segments)
         return PackedBatch(attention, place, source, segments, to_device(self.back, device), targets)
 

@@ -20,7 +20,7 @@ _DEFAULT_QUERY_CHUNK = 256
 
 
 def attend(layout: PackedBatch | Targets, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-    """Causal attention within each packed row, by its segments or with its mask.
+    """Causal attention within each packed row, by its segments.
 
     Args:
         query: (1, M, heads, D), or (1, W, heads, D) at the places of targets.
@@ -28,8 +28,6 @@ def attend(layout: PackedBatch | Targets, query: Tensor, key: Tensor, value: Ten
     Returns:
         The same shape as `query`.
     """
-    if layout.flex is not None:
-        return layout.flex.attend(query, key, value, scaling)
     outputs = [_attend(segments, query, key, value, scaling) for segments in layout.segments]
     return torch.cat(outputs).index_select(0, layout.back)[None]
 
