@@ -16,8 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
-
 from trainer.diagnostics import run_faults
 from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.diagnostics.run_faults import RunFaults
@@ -91,8 +89,8 @@ def do_judge_iterations(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedB
     recorded = _verdict_iterations(events)
     if not (closing or started or recorded):
         return None
-    state, new = EchoTrapState.objects.get_or_create(run=run)
-    if recorded or (new and _has_verdicts(run)):
+    state, _ = EchoTrapState.objects.get_or_create(run=run)
+    if recorded:
         _leave_to_trainer(run, state, recorded, events[-1].seq)
     if state.by_trainer:
         return None
@@ -100,25 +98,6 @@ def do_judge_iterations(run: Run, events: Sequence[journal.AnyEvent]) -> JudgedB
     if started is not None:
         changed.append(started.from_iteration + 1)
     return _judge(run, state, min(changed, default=None), closing, events[-1])
-
-
-def do_judge_earlier_runs() -> int:
-    """Judge runs that were read before the site had a detector; a job of the clock. Returns the number of runs."""
-    count = 0
-    earlier = Run.objects.filter(imported=True, echo_trap_state=None, seq__gt=0, config__has_key="recorded")
-    for run in earlier.only("pk"):
-        with transaction.atomic():
-            locked = Run.objects.select_for_update().get(pk=run.pk)
-            state, new = EchoTrapState.objects.get_or_create(run=locked)
-            if not new:
-                continue
-            state.by_trainer = _has_verdicts(locked)
-            state.save()
-            if not state.by_trainer:
-                time = (locked.ended_at or locked.created_at).timestamp()
-                _judge(locked, state, None, [], journal.Notice(seq=locked.seq, time=time, level="info", message=""))
-            count += 1
-    return count
 
 
 def forget(run: Run) -> None:
@@ -137,11 +116,6 @@ def _verdict_iterations(events: Sequence[journal.AnyEvent]) -> list[int]:
         if isinstance(event, journal.Alarm)
         or (isinstance(event, journal.Metrics) and any(name.startswith(PREFIX) for name in event.values))
     ]
-
-
-def _has_verdicts(run: Run) -> bool:
-    """Return True if the journal contained verdicts, for a run of which nothing was judged here."""
-    return run.alarms.exists() or MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS).exists()
 
 
 def _leave_to_trainer(run: Run, state: EchoTrapState, recorded: Sequence[int], seq: int) -> None:

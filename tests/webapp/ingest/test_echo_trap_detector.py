@@ -26,14 +26,13 @@ from trainer.diagnostics.echo_trap import EchoTrap
 from trainer.journal import events as journal
 from trainer.metrics.trap_signals import SIGNALS
 from webapp.ingest import echo_trap_detector
-from webapp.ingest.echo_trap_detector import do_judge_earlier_runs
 from webapp.ingest.rebuild import do_rebuild
 from webapp.ingest.tailer import JournalTailer
 from webapp.live.snapshot import snapshot
 from webapp.notifications.dispatch import dispatch
 from webapp.notifications.models import Delivery, Notification, Rule, RunEvent
 from webapp.runs import echo_trap
-from webapp.runs.models import Alarm, EchoTrapState, MetricPoint, Run
+from webapp.runs.models import EchoTrapState, MetricPoint, Run
 
 __all__ = ["callers", "make_rule", "who"]
 
@@ -363,17 +362,6 @@ def test_verdicts_in_the_journal_of_another_trainer_are_kept(people: People, tmp
     assert run.resync_seq == run.seq == 1 + len(metrics) + 1, "open pages reload with what was read at once"
     assert list(run.alarms.values_list("message", flat=True)) == ["It says so itself."]
     assert not MetricPoint.objects.filter(run=run, name__in=echo_trap.SIGNAL_METRICS).exists()
-
-
-def test_runs_that_were_read_before_there_was_a_detector_are_judged_once(people: People, tmp_path: Path) -> None:
-    record(tmp_path / "run", signals(falls=True))
-    run = imported(tmp_path / "run", people)
-    expected = verdict(run)
-    EchoTrapState.objects.all().delete()
-    Alarm.objects.all().delete()
-    MetricPoint.objects.filter(name__in=echo_trap.SIGNAL_METRICS).delete()
-    assert (do_judge_earlier_runs(), do_judge_earlier_runs()) == (1, 0)
-    assert verdict(run) == expected
 
 
 # -- live -------------------------------------------------------------------------------------------------------------
