@@ -10,7 +10,6 @@ from pathlib import Path
 
 from trainer.branching.starting_points import StartingPoints
 from trainer.engines.sampler import Sampler
-from trainer.journal.events import Event
 from trainer.loops.recorded_attempts import RecordedAttempt, find_attempt
 from trainer.loops.stages import checkpoints
 from trainer.rollout.positions import Position
@@ -121,8 +120,3 @@ class BranchPlayer(ABC):
         if len(self._runners) > _KEPT_RUNNERS:
             self._runners.popitem(last=False)[1].close_environments()
         return self._runners[key]
-
-
-def branch_events(events: Sequence[Event]) -> list[Event]:
-    """Return the events of single branches: without the starts of groups."""
-    return [event for event in events if getattr(event, "trajectory", None)]

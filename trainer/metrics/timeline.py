@@ -67,11 +67,6 @@ class Lap:
     seconds: float
     tracks: Mapping[str, Sequence[Span]]
 
-    def idle_share(self, track: str) -> float:
-        """Return the share of the lap in which nothing was done on a track, 0 to 1."""
-        busy = sum(sum(span.work.values()) for span in self.tracks.get(track, ()))
-        return max(0.0, 1 - busy / self.seconds) if self.seconds else 0.0
-
 
 @dataclass
 class _Open:

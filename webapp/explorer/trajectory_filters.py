@@ -315,11 +315,6 @@ def windows(alarms: list[tuple[int, str]]) -> list[tuple[int, int | None]]:
     return result
 
 
-def load_alarms(run: Run) -> list[tuple[int, str]]:
-    """Return (iteration, state) of the run's alarms in journal order, without those undone by a rewind."""
-    return list(run.alarms.filter(undone=False).order_by("seq", "pk").values_list("iteration", "state"))
-
-
 def _alarmed(runs: Run | QuerySet[Run]) -> Q:
     within = Q(run=runs) if isinstance(runs, Run) else Q(run__in=runs)
     by_run: dict[int, list[tuple[int, str]]] = {}

@@ -26,7 +26,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_idle_is_what_no_span_covers(clock: Clock) -> None:
+def test_a_lap_has_the_spans_of_each_track(clock: Clock) -> None:
     timeline = Timeline(clock)
     with timeline.span(TRAINER, "rollout"):
         clock.now += 3
@@ -35,7 +35,7 @@ def test_idle_is_what_no_span_covers(clock: Clock) -> None:
     lap = timeline.finish()
     assert lap.seconds == 4
     assert [(span.start, span.seconds, span.work) for span in lap.tracks[TRAINER]] == [(0, 3, {"rollout": 3})]
-    assert (lap.idle_share(TRAINER), lap.idle_share("GPU 0"), lap.idle_share("none")) == (0.25, 0.875, 1.0)
+    assert [(span.start, span.seconds, span.work) for span in lap.tracks["GPU 0"]] == [(1, 2, {"busy": 0.5})]
 
 
 def test_an_open_span_is_cut_at_the_end_of_a_lap_and_goes_on(clock: Clock) -> None:
