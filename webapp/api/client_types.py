@@ -20,7 +20,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from echoscope.answer import ENDED, Answer, RunAnswer
+from echoscope.answer import ENDED as ENDED
+from echoscope.answer import Answer as Answer
+from echoscope.answer import RunAnswer
 '''
 
 
@@ -146,10 +148,8 @@ def client_types() -> str:
     """Return the text of echoscope/models.py. Raises ValueError for a schema that has no counterpart in the client."""
     document = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/api/")))
     components: dict[str, dict[str, Any]] = document["components"]["schemas"]
-    names = ["ENDED", *sorted(["Answer", *(model.name for model in MODELS.values())])]
-    exported = "__all__ = [\n" + "".join(f'    "{name}",\n' for name in names) + "]\n"
     classes = ["\n".join(_class(component, components)) for component in MODELS]
-    return "\n\n".join([f"{HEADER}\n{exported}", *classes])
+    return "\n\n".join([HEADER, *classes])
 
 
 def _class(component: str, components: dict[str, dict[str, Any]]) -> Iterator[str]:
