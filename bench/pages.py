@@ -110,7 +110,8 @@ def searches(run: Run) -> Iterator[tuple[str, str]]:
     """
     from django.http import QueryDict
 
-    from webapp.explorer.trajectory_filters import Filters, filter_trajectories, page
+    from webapp.explorer.trajectory_filters import Filters, filter_trajectories
+    from webapp.trajectories.pagination import page
 
     base = f"/runs/{run.slug}/trajectories"
     everything = filter_trajectories(run, Filters())

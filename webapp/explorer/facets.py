@@ -20,14 +20,8 @@ from django.db.models import Case, CharField, F, Max, Min, Q, Value, When
 from envs.claims.kinds import CLAIM_KINDS
 from trainer.metrics.training_use import TRAINING_USES
 from webapp.explorer.counts import LIMIT, LIMIT_OF_TEXT, WITH_REWARD, ResultCounts
-from webapp.explorer.trajectory_filters import (
-    CLAIM_CONDITIONS,
-    CLAIMS,
-    MARKS,
-    Filters,
-    filter_trajectories,
-    known_reward,
-)
+from webapp.explorer.filter_values import CLAIMS, MARKS
+from webapp.explorer.trajectory_filters import CLAIM_CONDITIONS, Filters, filter_trajectories, known_reward
 from webapp.runs.models import Run
 from webapp.trajectories.end_reasons import END_REASONS, SOLVED, suggested
 from webapp.trajectories.models import Trajectory

@@ -18,8 +18,9 @@ from webapp.core import formatting
 from webapp.explorer.breaks import breaks
 from webapp.explorer.counts import ResultCounts
 from webapp.explorer.excerpts import Pieces, excerpt, search_patterns
+from webapp.explorer.filter_values import HIDEABLE, MARKS, OUTCOMES
 from webapp.explorer.found import found_query
-from webapp.explorer.trajectory_filters import DEFAULT_SORT, HIDEABLE, MARKS, OUTCOMES, Filters, search, submitted
+from webapp.explorer.trajectory_filters import DEFAULT_SORT, Filters, search, submitted
 from webapp.saved_views.models import Label
 from webapp.trajectories.end_reasons import END_REASONS, LOST
 from webapp.trajectories.mistakes.values import GLYPHS

@@ -15,24 +15,9 @@ from django.http import QueryDict
 
 from webapp.annotations.queries import starred, tagged
 from webapp.explorer import regular_expressions
-from webapp.explorer.filter_values import CLAIMS, HIDEABLE, MARKS, OUTCOMES, READERS, InvalidFilter
+from webapp.explorer.filter_values import MARKS, READERS, InvalidFilter
 from webapp.runs.models import Alarm, Run
 from webapp.trajectories.models import Trajectory, TrajectoryQuerySet, Turn
-from webapp.trajectories.pagination import SORTS, BadCursor, CursorPage, page
-
-__all__ = [
-    "CLAIMS",
-    "HIDEABLE",
-    "MARKS",
-    "OUTCOMES",
-    "SORTS",
-    "BadCursor",
-    "CursorPage",
-    "Filters",
-    "filter_trajectories",
-    "page",
-    "read_query",
-]
 
 ALARMS = ("watch", "trapped")
 DEFAULT_SORT = "-iteration"

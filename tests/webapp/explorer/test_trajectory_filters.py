@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 
 from envs.claims.kinds import CLAIM_KINDS
 from tests.webapp.explorer.scripted_run import mark_some, write_story
-from webapp.explorer.trajectory_filters import (
-    HIDEABLE,
-    MARKS,
-    OUTCOMES,
-    Filters,
-    _conditions,
-    filter_trajectories,
-    windows,
-)
+from webapp.explorer.filter_values import HIDEABLE, MARKS, OUTCOMES
+from webapp.explorer.trajectory_filters import Filters, _conditions, filter_trajectories, windows
 from webapp.runs.models import Alarm, Run
 from webapp.trajectories.end_reasons import END_REASONS
 from webapp.trajectories.models import Trajectory, Turn

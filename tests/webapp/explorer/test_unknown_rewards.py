@@ -22,9 +22,10 @@ from webapp.explorer.facets import survey
 from webapp.explorer.found import find_place
 from webapp.explorer.highlights import of_iteration
 from webapp.explorer.related import same_prompt
-from webapp.explorer.trajectory_filters import BadCursor, Filters, filter_trajectories, page
+from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.pagination import BadCursor, page
 
 __all__ = ["who"]
 

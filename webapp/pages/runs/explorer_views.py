@@ -17,20 +17,10 @@ from webapp.annotations.models import Tag
 from webapp.explorer import rows
 from webapp.explorer.counts import facts
 from webapp.explorer.facets import Survey, survey
-from webapp.explorer.filter_values import FORMATS
+from webapp.explorer.filter_values import CLAIMS, FORMATS, MARKS, OUTCOMES
 from webapp.explorer.open_view import OpenView, draw_sample, is_sample, labels_of, open_view, summarize_labels
 from webapp.explorer.scanners import SCANNERS
-from webapp.explorer.trajectory_filters import (
-    CLAIMS,
-    DEFAULT_SORT,
-    MARKS,
-    OUTCOMES,
-    BadCursor,
-    CursorPage,
-    Filters,
-    filter_trajectories,
-    page,
-)
+from webapp.explorer.trajectory_filters import DEFAULT_SORT, Filters, filter_trajectories
 from webapp.live.snapshot import one_moment
 from webapp.pages.run_page import run_page
 from webapp.pages.saved_views_menu import saved_views
@@ -42,6 +32,7 @@ from webapp.teams.decorators import account_optional
 from webapp.teams.models import Membership
 from webapp.trajectories.end_reasons import END_REASONS
 from webapp.trajectories.models import Group
+from webapp.trajectories.pagination import BadCursor, CursorPage, page
 
 PAGE_SIZE = 50
 UNFINISHED = (Run.State.QUEUED, *Run.HELD)

@@ -20,9 +20,10 @@ from tests.webapp.fragments import contains
 from tests.webapp.page_requests import Visitors, play, who
 from webapp.core.database import statement_limit
 from webapp.explorer import found
-from webapp.explorer.trajectory_filters import Filters, filter_trajectories, page
+from webapp.explorer.trajectory_filters import Filters, filter_trajectories
 from webapp.runs.models import Run
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.pagination import page
 
 __all__ = ["who"]
 
