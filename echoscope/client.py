@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -25,7 +26,7 @@ from echoscope.launch_body import Priority, Visibility, requested, resource_fiel
 from echoscope.questions import Questions
 from echoscope.studies import Studies
 from echoscope.teamwork import AlertRules, TrajectoryAnnotations
-from echoscope.transport import Transport
+from echoscope.transport import Transport, changes
 
 WINDOW = 5000
 """Maximum number of iterations in one request for single points."""
@@ -219,15 +220,7 @@ class Client(JournalUploads):
 
     def watch(self, run: str, *, every: float = 2.0) -> Iterator[models.RunDetail]:
         """Yield the run now and after each change, until it has ended or is paused."""
-        previous: models.RunDetail | None = None
-        while True:
-            now = self.run(run)
-            if now != previous:
-                yield now
-                previous = now
-            if now.ended or now.state == "paused":
-                return
-            self._sleep(every)
+        return changes(partial(self.run, run), lambda now: now.ended or now.state == "paused", self._sleep, every)
 
     # Results of a run
 

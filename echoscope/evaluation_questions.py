@@ -7,23 +7,19 @@ for question in site.evaluation_questions.watch(question.slug):
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 from echoscope import models
-from echoscope.questions import ANSWERED
-from echoscope.transport import Transport
+from echoscope.questions import AskedQuestions
 
 EvaluationQuestionKind = Literal["corrections", "thoughts"]
 
 
-class EvaluationQuestions:
+class EvaluationQuestions(AskedQuestions[models.EvaluationQuestion]):
     """Questions about evaluations of runs. All methods raise the exceptions of echoscope.errors."""
 
-    def __init__(self, transport: Transport, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._transport = transport
-        self._sleep = sleep
+    MODEL, PATH = models.EvaluationQuestion, "/questions"
 
     def ask(
         self,
@@ -52,28 +48,7 @@ class EvaluationQuestions:
         answer = self._transport.send("POST", f"/runs/{run}/questions", body=body, repeatable=True)
         return models.EvaluationQuestion.model_validate(answer.json())
 
-    def get(self, question: str) -> models.EvaluationQuestion:
-        """Return a question with its answer."""
-        answer = self._transport.send("GET", f"/questions/{question}")
-        return models.EvaluationQuestion.model_validate(answer.json())
-
     def list(self, run: str) -> Iterator[models.EvaluationQuestion]:
         """Yield questions about the evaluations of a run, newest first, fetched page by page during iteration."""
         for item in self._transport.items(f"/runs/{run}/questions", {"limit": 100}):
             yield models.EvaluationQuestion.model_validate(item)
-
-    def watch(self, question: str, *, every: float = 2.0) -> Iterator[models.EvaluationQuestion]:
-        """Yield the question now and after each change, until it is answered or has failed."""
-        previous: models.EvaluationQuestion | None = None
-        while True:
-            now = self.get(question)
-            if now != previous:
-                yield now
-                previous = now
-            if now.state in ANSWERED:
-                return
-            self._sleep(every)
-
-    def delete(self, question: str) -> None:
-        """Cancel a question, or delete it with its answer."""
-        self._transport.send("DELETE", f"/questions/{question}")

@@ -9,22 +9,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from functools import partial
+from typing import Generic, Literal, TypeVar
 
 from echoscope import models
-from echoscope.transport import Transport
+from echoscope.transport import Transport, changes
 
 QuestionKind = Literal["branch", "value", "thoughts"]
 ANSWERED = ("done", "failed")
 """Final states of a question."""
+Asked = TypeVar("Asked", models.QuestionDetail, models.EvaluationQuestion)
 
 
-class Questions:
-    """Questions about trajectories. Turns are counted from 0. All methods raise the exceptions of echoscope.errors."""
+class AskedQuestions(Generic[Asked]):
+    """Questions of one kind: reading, watching and deleting them."""
+
+    MODEL: type[Asked]
+    PATH = ""
 
     def __init__(self, transport: Transport, sleep: Callable[[float], None] = time.sleep) -> None:
         self._transport = transport
         self._sleep = sleep
+
+    def get(self, question: str) -> Asked:
+        """Return a question with its answer, and with its branches so far."""
+        return self.MODEL.model_validate(self._transport.send("GET", f"{self.PATH}/{question}").json())
+
+    def watch(self, question: str, *, every: float = 1.0) -> Iterator[Asked]:
+        """Yield the question now and after each change, until it is answered or has failed."""
+        return changes(partial(self.get, question), lambda now: now.state in ANSWERED, self._sleep, every)
+
+    def delete(self, question: str) -> None:
+        """Cancel a question, or delete it with its answer and its branches."""
+        self._transport.send("DELETE", f"{self.PATH}/{question}")
+
+
+class Questions(AskedQuestions[models.QuestionDetail]):
+    """Questions about trajectories. Turns are counted from 0. All methods raise the exceptions of echoscope.errors."""
+
+    MODEL, PATH = models.QuestionDetail, "/branches"
 
     def ask(
         self,
@@ -69,27 +92,7 @@ class Questions:
         answer = self._transport.send("POST", "/branches", body=body, repeatable=True)
         return models.QuestionDetail.model_validate(answer.json())
 
-    def get(self, question: str) -> models.QuestionDetail:
-        """Return a question with its answer and its branches so far."""
-        return models.QuestionDetail.model_validate(self._transport.send("GET", f"/branches/{question}").json())
-
     def list(self, trajectory: str) -> Iterator[models.Question]:
         """Yield questions about a trajectory, newest first, fetched page by page during iteration."""
         for item in self._transport.items(f"/trajectories/{trajectory}/branches", {"limit": 100}):
             yield models.Question.model_validate(item)
-
-    def watch(self, question: str, *, every: float = 1.0) -> Iterator[models.QuestionDetail]:
-        """Yield the question now and after each change, until it is answered or has failed."""
-        previous: models.QuestionDetail | None = None
-        while True:
-            now = self.get(question)
-            if now != previous:
-                yield now
-                previous = now
-            if now.state in ANSWERED:
-                return
-            self._sleep(every)
-
-    def delete(self, question: str) -> None:
-        """Cancel a question, or delete it with its answer and its branches."""
-        self._transport.send("DELETE", f"/branches/{question}")

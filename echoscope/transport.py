@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -17,6 +17,7 @@ LIMITED = 429
 RETRY_STATUSES = (LIMITED, 502, 503, 504)
 MAX_ATTEMPTS = 5
 MIN_BACKOFF, MAX_BACKOFF = 0.5, 15.0
+State = TypeVar("State")
 
 
 def check_address(url: str) -> None:
@@ -29,6 +30,21 @@ def check_address(url: str) -> None:
         raise InvalidAddress(
             f"{url!r} is no address of a site: it must begin with http:// or https://, as in http://localhost:8000."
         )
+
+
+def changes(
+    read: Callable[[], State], is_over: Callable[[State], bool], sleep: Callable[[float], None], every: float
+) -> Iterator[State]:
+    """Yield what `read` returns now and after each change, until it is over; it is called `every` few seconds."""
+    previous: State | None = None
+    while True:
+        now = read()
+        if now != previous:
+            yield now
+            previous = now
+        if is_over(now):
+            return
+        sleep(every)
 
 
 class Transport:
