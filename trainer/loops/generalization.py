@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainer.config.files import load_stored
@@ -27,15 +26,6 @@ ROWS, TABLE = "policies", "generalization.md"
 _NAME = re.compile(r"[\w.+-]{1,60}")
 
 
-@dataclass(frozen=True)
-class PolicyRow:
-    """A policy of the matrix: its name, its source, the environment it was trained in (None: unknown)."""
-
-    name: str
-    source: str
-    trained_on: str | None
-
-
 def find_run_settings(model: str) -> RunConfig | None:
     """Return the settings of a policy's run, if the policy is a run's folder or one of its checkpoints."""
     folder = Path(model)
@@ -46,13 +36,13 @@ def find_run_settings(model: str) -> RunConfig | None:
     return None
 
 
-def rows(policies: Sequence[str]) -> list[PolicyRow]:
+def rows(policies: Sequence[str]) -> list[EvaluatedPolicy]:
     """Parse policies from the command line: each is a source, or name=source.
 
     Raises:
         ValueError: a name is invalid or repeated.
     """
-    policy_rows: list[PolicyRow] = []
+    policy_rows: list[EvaluatedPolicy] = []
     for text in policies:
         name, named, source = text.partition("=")
         if not named:
@@ -62,7 +52,8 @@ def rows(policies: Sequence[str]) -> list[PolicyRow]:
         if any(name == row.name for row in policy_rows):
             raise ValueError(f"two policies have the name {name!r}: give them names, as in first={source}")
         settings = find_run_settings(source)
-        policy_rows.append(PolicyRow(name, source, " + ".join(settings.environment.names) if settings else None))
+        trained_on = " + ".join(settings.environment.names) if settings else None
+        policy_rows.append(EvaluatedPolicy(name=name, source=source, trained_on=trained_on))
     return policy_rows
 
 
@@ -83,7 +74,7 @@ class GeneralizationMatrix:
     def __init__(
         self,
         base: RunConfig,
-        policies: Sequence[PolicyRow],
+        policies: Sequence[EvaluatedPolicy],
         on: Sequence[str],
         folder: Path,
         cache: Path,
@@ -118,10 +109,10 @@ class GeneralizationMatrix:
         finally:
             journal.close()
 
-    def _place(self, row: PolicyRow) -> Path:
+    def _place(self, row: EvaluatedPolicy) -> Path:
         return self.folder / ROWS / row.name
 
-    def _play_row(self, row: PolicyRow) -> bool:
+    def _play_row(self, row: EvaluatedPolicy) -> bool:
         """Play the missing suites of a policy. Returns whether all are completed."""
         config = self.configs[row.name]
         if not missing(self._place(row), config):
@@ -163,7 +154,7 @@ class GeneralizationMatrix:
                     )
                 )
         return Generalization(
-            policies=[EvaluatedPolicy(name=r.name, source=r.source, trained_on=r.trained_on) for r in self.policies],
+            policies=list(self.policies),
             suites=self._columns(self.configs[self.policies[0].name]),
             cells=cells,
         )

@@ -7,7 +7,7 @@ from tests.trainer.loops.test_train import events, run
 from trainer.config.run import RunConfig
 from trainer.journal.events import EvaluatedPolicy, Evaluation, Generalization, GeneralizationCell, RunStarted
 from trainer.loops.evaluate import results
-from trainer.loops.generalization import ROWS, TABLE, GeneralizationMatrix, PolicyRow, find_run_settings, rows, table
+from trainer.loops.generalization import ROWS, TABLE, GeneralizationMatrix, find_run_settings, rows, table
 
 ON = ["Sokoban", "SokobanNewVocab", "Bandit"]
 
@@ -19,7 +19,10 @@ def base(pocket_folder):
 
 @pytest.fixture(scope="module")
 def policies(pocket_folder, llama_folder):
-    return [PolicyRow("pocket", str(pocket_folder), "Sokoban"), PolicyRow("llama", str(llama_folder), None)]
+    return [
+        EvaluatedPolicy(name="pocket", source=str(pocket_folder), trained_on="Sokoban"),
+        EvaluatedPolicy(name="llama", source=str(llama_folder)),
+    ]
 
 
 def matrix(base, policies, folder, **extra):
