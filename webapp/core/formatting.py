@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -273,6 +273,17 @@ def outcome(
         "truncated": "cut off after",
     }
     return f"{starts.get(end or '', 'not solved in')} {length}"
+
+
+def gib(size: float) -> str:
+    """Format a number of bytes in GiB, without the unit."""
+    return f"{size / 2**30:,.1f}"
+
+
+def join_items(items: Sequence[str]) -> str:
+    """Join items, e.g. “a, b and c”."""
+    *others, last = items
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def sentence(text: str) -> str:

@@ -47,8 +47,7 @@ class FilmQuestions:
         trained = [formatting.whole(number) for number in self.offered if number]
         parts = ["the initial policy"] if 0 in self.offered else []
         if trained:
-            listed = " and ".join(filter(None, [", ".join(trained[:-1]), trained[-1]]))
-            parts.append(f"iteration{'s' if len(trained) > 1 else ''} {listed}")
+            parts.append(f"iteration{'s' if len(trained) > 1 else ''} {formatting.join_items(trained)}")
         text = ", ".join(parts)
         return f"{text[:1].upper()}{text[1:]}"
 

@@ -16,6 +16,7 @@ from typing import Any
 from trainer.config.rewind import MAX_REWINDS
 from trainer.journal import events
 from trainer.metrics.trap_signals import SIGNALS, Signal
+from webapp.core.formatting import join_items
 from webapp.runs.condition import LABELS
 from webapp.runs.models import Alarm, MetricPoint, Rewind, Run
 
@@ -226,12 +227,6 @@ def message(snapshot: Mapping[str, Any], state: str) -> str:
         return sentence
     named = join_items([sign.title.lower() for sign in beyond])
     return f"{sentence} Beyond its limit now, which is no alarm yet: {named}."
-
-
-def join_items(items: Sequence[str]) -> str:
-    """Join items, e.g. “a, b and c”."""
-    *others, last = items
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def panel(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

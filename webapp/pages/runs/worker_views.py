@@ -28,7 +28,6 @@ from webapp.teams.access import signed_in
 from webapp.worker.usage import SAMPLES
 
 MAX_WAITING = 50
-GIB = 2**30
 USAGE = {"cpu": "CPU", "memory": "Memory", "gpu": "GPU"}
 SPARK = (80, 18)
 
@@ -231,11 +230,7 @@ def used(device: dict[str, Any]) -> float:
 
 
 def _free(device: dict[str, Any]) -> str:
-    return f"{_gib(device['free'])} of {_gib(device['total'])} GiB free"
-
-
-def _gib(number: float) -> str:
-    return f"{number / GIB:,.1f}"
+    return f"{formatting.gib(device['free'])} of {formatting.gib(device['total'])} GiB free"
 
 
 @login_required

@@ -29,8 +29,7 @@ small model wait for kernel calls, the environment and memory.
 
 On CPUs from the pocket policy and SmolLM2-135M, on GPUs for the shapes of Qwen2.5-0.5B and 1.5B (docs/performance.md).
 """
-GIB = 2**30
-HOSTED_TRAINER_BYTES = GIB
+HOSTED_TRAINER_BYTES = 2**30
 """Memory of a trainer that uses a hosted model."""
 DEMO = RecordedWork(
     model=POCKET,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainer.config.run import RunConfig
+from webapp.core import formatting
 from webapp.runs.launch import estimates
 from webapp.runs.models import Worker
-from webapp.runs.queue.placement import GIB
 
 Verdict = Literal["fits", "lora", "gpu", "large", "unknown"]
 LORA_RANK, LORA_ALPHA = 64, 64.0
@@ -41,7 +41,7 @@ class WorkerFit:
         """The figures behind the verdict, e.g. “3.4 of 24.0 GiB”; empty if they are unknown."""
         if self.needed is None or self.available is None:
             return ""
-        return f"{self.needed / GIB:,.1f} of {self.available / GIB:,.1f} GiB"
+        return f"{formatting.gib(self.needed)} of {formatting.gib(self.available)} GiB"
 
 
 def fits(config: RunConfig, workers: Sequence[Worker]) -> list[WorkerFit]:

@@ -362,8 +362,8 @@ def missing_resources(needs: placement.ResourceRequest, available: Sequence[Avai
     largest = max(serving, key=lambda room: _largest_memory(needs, room))
     where = "a GPU" if needs.gpus_on(largest) else "memory"
     return (
-        f"{kind} with {where} of {(needs.memory_on(largest) or 0) / placement.GIB:,.1f} GiB (estimated); the largest "
-        f"running one has {_largest_memory(needs, largest) / placement.GIB:,.1f} GiB"
+        f"{kind} with {where} of {formatting.gib(needs.memory_on(largest) or 0)} GiB (estimated); the largest "
+        f"running one has {formatting.gib(_largest_memory(needs, largest))} GiB"
     )
 
 

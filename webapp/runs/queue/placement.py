@@ -8,10 +8,9 @@ from typing import Any
 
 from trainer.config.resources import ActorRequest
 from webapp.core import formatting
+from webapp.core.formatting import gib
 from webapp.runs.queue import cluster_capacity
 from webapp.runs.queue.cluster_capacity import ClusterCapacity, get_cluster_capacity
-
-GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -135,26 +134,22 @@ def shortage(name: str, needs: ResourceRequest, room: WorkerCapacity) -> str:
     count, memory = needs.gpus_on(room), needs.memory_on(room) or 0
     if not count:
         holders = f"{formatting.plural(room.runs, 'run')} {'has' if room.runs == 1 else 'have'}"
-        others = f"{holders} reserved {_gib(room.claimed)} GiB" if room.claimed else "other programs use the rest"
-        free = f"{_gib(room.free or 0)} of {_gib(room.total or 0)} GiB free"
-        return f"{_gib(memory)} GiB of memory (estimated): worker {name} has {free}; {others}"
+        others = f"{holders} reserved {gib(room.claimed)} GiB" if room.claimed else "other programs use the rest"
+        free = f"{gib(room.free or 0)} of {gib(room.total or 0)} GiB free"
+        return f"{gib(memory)} GiB of memory (estimated): worker {name} has {free}; {others}"
     unreserved = _unreserved(room)
     if len(unreserved) < count:
         free = f"{len(unreserved) or 'none'} of them free"
         return f"{formatting.plural(count, 'GPU')}: worker {name} has {len(room.gpus)}, {free}"
     freest = max(unreserved, key=lambda gpu: gpu.free or 0)
     devices = "a GPU" if count == 1 else f"each of {count} GPUs"
-    free = f"{_gib(freest.free or 0)} of {_gib(freest.total or 0)} GiB free"
-    return f"{_gib(memory)} GiB of memory (estimated) on {devices}: the freest of worker {name} has {free}"
+    free = f"{gib(freest.free or 0)} of {gib(freest.total or 0)} GiB free"
+    return f"{gib(memory)} GiB of memory (estimated) on {devices}: the freest of worker {name} has {free}"
 
 
 def _unreserved(room: WorkerCapacity) -> list[GpuCapacity]:
     """Return the GPUs that can take one more run."""
     return [gpu for gpu in room.gpus if gpu.runs < room.runs_per_gpu]
-
-
-def _gib(size: int) -> str:
-    return f"{size / GIB:,.1f}"
 
 
 def measure_capacity(

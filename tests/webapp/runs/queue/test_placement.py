@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.webapp.pages.runs.test_worker_views import GIB
 from webapp.runs.queue.placement import (
-    GIB,
     Allocation,
     GpuCapacity,
     ResourceRequest,
