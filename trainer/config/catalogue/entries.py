@@ -68,7 +68,6 @@ class CatalogueModel(BaseModel):
     model_config = _ENTRY
     name: str
     label: str
-    family: str
     parameters: int = Field(gt=0)
     licence: str
     licence_url: str

@@ -33,7 +33,6 @@ class BackupError(Exception):
 @dataclass
 class ArchiveManifest:
     """Contents of an archive.
-    Contents of an archive.
 
     Attributes:
         created_at: ISO time of the snapshot.
