@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from bench.gpu.options import Settings
 from bench.gpu.record import Recorder
 from bench.gpu.rollout_part import workload
-from bench.gpu.update_part import COMPILED, DEFAULT, FLEX, PLAIN, UNSHARED, Updates, get_changes, plain, void
+from bench.gpu.update_part import COMPILED, DEFAULT, PLAIN, UNSHARED, Updates, get_changes, plain, void
 from bench.lib.rollout_workload import OurSampler
 
 LONGEST = 12
@@ -24,7 +24,7 @@ WARM = 3
 def profile_steps(settings: Settings, recorder: Recorder) -> None:
     """Profile an update in several forms and a rollout, each after a few uncounted ones."""
     updates = Updates(settings, settings.workload.tokens[0])
-    for name in (DEFAULT, COMPILED, FLEX, UNSHARED, PLAIN):
+    for name in (DEFAULT, COMPILED, UNSHARED, PLAIN):
         if settings.variants and name not in settings.variants:
             continue
         with recorder.attempt(name):
