@@ -25,9 +25,9 @@ from trainer.rollout.trajectory import Batch
 Change = Callable[[], AbstractContextManager[None]]
 
 DEFAULT, PLAIN = "default settings", "plain PyTorch"
-COMPILED, ALONE = "compiled layers", "compiled layers without sharing"
+COMPILED, COMPILED_UNSHARED = "compiled layers", "compiled layers without sharing"
 UNSHARED, RECOMPUTED = "prefixes not shared", "gradient checkpointing"
-VARIANTS = (DEFAULT, COMPILED, ALONE, UNSHARED, RECOMPUTED, PLAIN)
+VARIANTS = (DEFAULT, COMPILED, COMPILED_UNSHARED, UNSHARED, RECOMPUTED, PLAIN)
 
 
 class Updates:
@@ -115,7 +115,7 @@ def get_changes(updates: Updates, name: str) -> list[Change]:
     makers: dict[str, list[Callable[[], Change]]] = {
         DEFAULT: [],
         COMPILED: [updates.compiled],
-        ALONE: [updates.compiled, updates.unshared],
+        COMPILED_UNSHARED: [updates.compiled, updates.unshared],
         UNSHARED: [updates.unshared],
         RECOMPUTED: [updates.recomputed],
     }
@@ -141,7 +141,7 @@ def update(settings: Settings, recorder: Recorder, tokens: int | None = None, na
     flops = step_flops(outline(settings.shape), lengths, scored)
     once = flops * updates.computed_tokens() / sum(lengths)
     for name, clocks in took.items():
-        shares = name not in (UNSHARED, ALONE, PLAIN)
+        shares = name not in (UNSHARED, COMPILED_UNSHARED, PLAIN)
         recorder.add(
             name,
             **{
@@ -161,4 +161,4 @@ def _share(flops: float, seconds: float, peak: float | None) -> str | None:
 
 def update_large_batch(settings: Settings, recorder: Recorder) -> None:
     """Measure the second size of update, with the variants that matter for it."""
-    update(settings, recorder, settings.workload.tokens[1], (DEFAULT, COMPILED, ALONE, PLAIN))
+    update(settings, recorder, settings.workload.tokens[1], (DEFAULT, COMPILED, COMPILED_UNSHARED, PLAIN))

@@ -24,7 +24,7 @@ import sys
 import bench.gpu.__main__
 print(sorted({"django", "celery", "channels", "pyarrow", "bm25s", "psycopg", "redis"} & set(sys.modules)))
 """
-COMPILED = {update_part.ALONE, update_part.COMPILED}
+COMPILED = {update_part.COMPILED_UNSHARED, update_part.COMPILED}
 """Variants that need minutes of compilation on a CPU; tests/trainer/policy/test_compiled_layers.py has their parts."""
 
 

@@ -151,7 +151,7 @@ class LaunchPage:
         model = self.configured_model
         return model if any(card.value == model for card in self.model_cards) else ""
 
-    @property
+    @cached_property
     def far_models(self) -> list[cards.ModelCard]:
         """Cards of models that fit on no live worker."""
         return [card for card in self.model_cards if card.out_of_reach and card.value != self.configured_model]
@@ -165,7 +165,7 @@ class LaunchPage:
         """Name of the environment."""
         return str(self.form.settings.data["environment"]["name"])
 
-    @property
+    @cached_property
     def variants(self) -> Mapping[str, str]:
         """Variants of the environment, if it is an adapter, with a description of each."""
         return envs.variants(self.environment)
